@@ -1,0 +1,1 @@
+"""specchat: a terminal chat whose decoding is speculative and lossless."""

@@ -1,0 +1,142 @@
+"""From settings to an engine: models opened and checked, contexts made, proposers swapped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import platformdirs
+
+from app.engine.control import ThroughputController
+from app.engine.loop import Engine
+from app.errors import UsageError
+from app.llama import Context, ContextSettings, Model, ModelSettings
+from app.models.gguf import read_header
+from app.models.locate import find_model, open_draft, open_model
+from app.models.skip import content_digest, load_choice, skip_size, skipped_layers_default, write_skip
+from proposers.base import Proposer
+from proposers.registry import KINDS
+
+# Context of a chat when none is asked for, as far as the model was trained with it.
+DEFAULT_CONTEXT = 8192
+# A layer-skipped copy larger than this is only written when the person agrees.
+ASK_ABOVE_BYTES = 1_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What to load. draft: name or path; context_length None: as needed, up to the trained length."""
+
+    model: str | None = None
+    draft: str | None = None
+    context_length: int | None = None
+    model_settings: ModelSettings = field(default_factory=ModelSettings)
+    context_settings: ContextSettings = field(default_factory=ContextSettings)
+
+
+def cache_folder() -> Path:
+    """Where layer-skipped copies and choices of layers are kept."""
+    return Path(platformdirs.user_cache_dir("specchat", appauthor=False))
+
+
+class Assembly:
+    """An open target, and the proposers that were asked for so far. Closes all that it opened."""
+
+    def __init__(
+        self,
+        setup: Setup,
+        *,
+        stop: Callable[[], bool],
+        agree: Callable[[str], bool] = lambda question: False,
+        progress: Callable[[float], bool] | None = None,
+    ) -> None:
+        """Load the target's weights.
+
+        stop: asked between passes and during long ones. agree: puts a question about disk space.
+        Raises SpecchatError where a file cannot be used.
+        """
+        self.setup = setup
+        self._stop = stop
+        self._agree = agree
+        self._stack = ExitStack()
+        self._proposers: dict[str, Proposer] = {}
+        self._draft: Path | None = None
+        path = find_model(setup.model)
+        self.target: Model = self._stack.enter_context(open_model(path, setup.model_settings, progress))
+
+    def __enter__(self) -> Assembly:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free contexts first, then models."""
+        self._stack.close()
+
+    @property
+    def draft_path(self) -> Path | None:
+        """The file of the draft model, once one was opened."""
+        return self._draft
+
+    def context_length(self, needed: int = 0) -> int:
+        """The context to make: as set, else the default, else as much as is needed and was trained."""
+        if self.setup.context_length is not None:
+            return self.setup.context_length
+        return min(self.target.context_trained, max(DEFAULT_CONTEXT, needed))
+
+    def engine(self, proposer: str, needed: int = 0) -> Engine:
+        """The engine, with a context that holds `needed` tokens where the model allows."""
+        length = self.context_length(needed)
+        context = self._context(self.target, length)
+        return Engine(context, self.proposer(proposer, length), ThroughputController())
+
+    def proposer(self, name: str, length: int) -> Proposer:
+        """The proposer of that name, with its model opened on first use.
+
+        length: tokens of the target's context; a draft with less would have to stop earlier.
+        """
+        kind = KINDS[name]
+        if name != "off" and self.target.cannot_roll_back:
+            raise UsageError(
+                f"{self.target.name} cannot be speculated on ({self.target.cannot_roll_back}): "
+                "use --proposer off."
+            )
+        known = self._proposers.get(name)
+        if known is not None:
+            return known
+        context: Context | None = None
+        if kind.model == "draft":
+            context = self._context(self._open_draft(), length)
+        elif kind.model == "skip":
+            context = self._context(self._open_skip(), length)
+        self._proposers[name] = kind.build(context)
+        return self._proposers[name]
+
+    def _context(self, model: Model, length: int) -> Context:
+        settings = self.setup.context_settings
+        context = self._stack.enter_context(Context(model, length, settings))
+        context.stop = self._stop
+        return context
+
+    def _open_draft(self) -> Model:
+        if self.setup.draft is None:
+            raise UsageError("The proposer draft needs a draft model: give --draft FILE.gguf.")
+        self._draft = find_model(self.setup.draft)
+        return self._stack.enter_context(open_draft(self._draft, self.target, self.setup.model_settings))
+
+    def _open_skip(self) -> Model:
+        path = self.target.path
+        header = read_header(path)
+        folder = cache_folder()
+        layers = load_choice(folder, content_digest(header)) or skipped_layers_default(self.target.layers)
+        size = skip_size(header, layers)
+        if size > ASK_ABOVE_BYTES and not self._agree(
+            f"The copy of {path.name} without {len(layers)} of its layers takes "
+            f"{size / 1e9:.1f} GB in {folder}. Write it?"
+        ):
+            raise UsageError("The layer-skipped copy was not written: use --proposer lookup or --yes.")
+        self._draft = write_skip(path, header, layers, folder)
+        return self._stack.enter_context(Model(self._draft, self.setup.model_settings))

@@ -1,0 +1,251 @@
+"""From a conversation to the tokens of its prompt.
+
+Rendering and tokenising the whole conversation would be one line. It has two faults. A reply that is
+tokenised again can give other ids than those that the model generated, and then the cache holds
+nothing of what follows. And a person's text that spells a control token would act as one.
+
+So every part of the contents that must not pass through the template's text is held out: replaced by a
+marker that nobody can guess, found again in the rendering, and put back as tokens. What is held out is
+each reply whose ids are known, and each spelling of a control token in any other content. An ordinary
+first turn holds out nothing and is tokenised exactly as the template renders it.
+"""
+
+import re
+import secrets
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from typing import Protocol
+
+from app.chat.gate import clean
+from app.chat.template import Message, Template
+from app.errors import SpecchatError
+
+
+class Tokeniser(Protocol):
+    """What a prompt needs to know of a model's vocabulary."""
+
+    @property
+    def special_texts(self) -> Collection[str]:
+        """Texts of the control tokens."""
+        ...
+
+    @property
+    def add_bos(self) -> bool:
+        """Whether the model expects its prompts to begin with BOS."""
+        ...
+
+    @property
+    def bos(self) -> int: ...
+
+    def tokenise(self, text: str, special: bool) -> list[int]:
+        """Ids of `text`, without BOS; control tokens that it spells are parsed only if `special`."""
+        ...
+
+    def detokenise(self, tokens: Sequence[int]) -> bytes:
+        """The bytes of `tokens` one after the other, control tokens as their texts."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _HeldOut:
+    """A part of a content that a marker stands for; `reply`: the message's index, if it is a reply."""
+
+    text: str
+    ids: tuple[int, ...] = ()
+    reply: int | None = None
+
+
+def encode(messages: Sequence[Message], template: Template, tokeniser: Tokeniser) -> list[int]:
+    """The prompt's tokens, up to where the assistant's next message begins.
+
+    The prompt of a later turn begins with the prompt of an earlier one followed by the ids generated
+    there, unless the template itself changes what it rendered before (one that drops the thoughts of
+    earlier replies does). Raises SpecchatError when the template fails.
+    """
+    spelling = _spelling(frozenset(tokeniser.special_texts))
+    plain = template.render(messages)
+    replies = {index for index, message in enumerate(messages) if _is_as_generated(message, tokeniser)}
+    secret = secrets.token_hex(16)
+    while True:
+        marked, held_out = _mark(messages, replies, spelling, secret)
+        if not held_out:
+            return _with_bos(tokeniser.tokenise(plain, True), tokeniser)
+        # ["text", "marker", "text", …, "text"]
+        parts = re.split(rf"(held{secret}n\d+out)", template.render(marked))
+        misfits = _misfits(parts, held_out, plain)
+        if not misfits:
+            if replies:
+                _close_gaps(parts, held_out, marked, template)
+            return _with_bos(_tokens(parts, held_out, tokeniser), tokeniser)
+        if not replies:
+            return _with_bos(tokeniser.tokenise(_disarmed(messages, template, spelling), True), tokeniser)
+        replies -= misfits
+
+
+@lru_cache(maxsize=4)
+def _spelling(special_texts: frozenset[str]) -> re.Pattern[str] | None:
+    """Matches the spelling of any control token, the longest first, as tokenisers do."""
+    texts = sorted(filter(None, special_texts), key=lambda text: (-len(text), text))
+    return re.compile("|".join(map(re.escape, texts))) if texts else None
+
+
+def _is_as_generated(message: Message, tokeniser: Tokeniser) -> bool:
+    """Whether the ids still say what the message says (it may have been edited, or cut at a stop string)."""
+    if message.role != "assistant" or not message.token_ids:
+        return False
+    generated = tokeniser.detokenise(message.token_ids).decode("utf-8", "replace")
+    return clean(generated).strip() == clean(message.content).strip()
+
+
+def _mark(
+    messages: Sequence[Message], replies: set[int], spelling: re.Pattern[str] | None, secret: str
+) -> tuple[list[Message], dict[str, _HeldOut]]:
+    """The messages with markers in them, and what each marker stands for, in order."""
+    held_out: dict[str, _HeldOut] = {}
+
+    def hold_out(part: _HeldOut) -> str:
+        # A word of letters and digits: templates trim, split and escape, but leave words alone.
+        marker = f"held{secret}n{len(held_out)}out"
+        held_out[marker] = part
+        return marker
+
+    marked = []
+    for index, message in enumerate(messages):
+        if index in replies:
+            content = hold_out(_HeldOut(message.content, message.token_ids, index))
+        elif spelling is not None:
+            content = spelling.sub(lambda match: hold_out(_HeldOut(match[0])), message.content)
+        else:
+            content = message.content
+        marked.append(replace(message, content=content))
+    return marked, held_out
+
+
+def _misfits(parts: Sequence[str], held_out: dict[str, _HeldOut], plain: str) -> set[int]:
+    """The replies that cannot be put in place of their markers; {-1} if anything else is amiss.
+
+    Putting the texts back in place of the markers must give the plain rendering: then the template treats
+    a marker as it treats the content. A reply may differ by the white space at its ends, which templates
+    trim.
+    """
+    replies = {part.reply for part in held_out.values() if part.reply is not None}
+    markers = [marker for marker in parts[1::2] if held_out[marker].reply is not None]
+    found = [held_out[marker].reply for marker in markers]
+    if found != sorted(replies):
+        return replies or {-1}
+    if not plain.startswith(parts[0]):
+        return replies or {-1}
+    misfits: set[int] = set()
+    place = len(parts[0])
+    for marker, after in zip(parts[1::2], parts[2::2], strict=True):
+        held = held_out[marker]
+        text = held.text
+        trimmed = () if held.reply is None else (text.rstrip(), text.lstrip(), text.strip())
+        fitting = next((each for each in (text, *trimmed) if plain.startswith(each + after, place)), None)
+        if fitting is not None:
+            place += len(fitting) + len(after)
+            continue
+        # The reply was changed by the template. Look for what follows it, to judge the later ones too.
+        resumed = plain.find(after, place)
+        if held.reply is None or resumed < 0:
+            return replies or {-1}
+        misfits.add(held.reply)
+        place = resumed + len(after)
+    if place != len(plain) and not misfits:
+        return replies or {-1}
+    return misfits
+
+
+def _close_gaps(
+    parts: list[str], held_out: dict[str, _HeldOut], marked: Sequence[Message], template: Template
+) -> None:
+    """Drop white space that the template writes between the generation prompt and a reply.
+
+    A template may end its prompt with "[/INST]" and write " " before a reply of the history: the model
+    generated right after the prompt, and its ids bring the space, if there is one.
+    """
+    whole, ended = template.render(marked), template.render(marked, add_generation_prompt=False)
+    opening = whole.removeprefix(ended)
+    before = ""
+    for place in range(1, len(parts), 2):
+        text = parts[place - 1]
+        before += text
+        reply = held_out[parts[place]].reply
+        # Most templates open a reply of the history as they open a new one: nothing to ask then.
+        if reply is not None and text[-1:].isspace() and not (opening and text.endswith(opening)):
+            try:
+                prompt = template.render(marked[:reply])
+            except SpecchatError:
+                prompt = before
+            gap = before[len(prompt) :]
+            if before.startswith(prompt) and gap.isspace() and text.endswith(gap):
+                parts[place - 1] = text.removesuffix(gap)
+        before += parts[place]
+
+
+def _tokens(parts: Sequence[str], held_out: dict[str, _HeldOut], tokeniser: Tokeniser) -> list[int]:
+    adds_space = _adds_space(tokeniser)
+
+    # A text full of control tokens has many parts, most of them alike.
+    @cache
+    def tokenised(text: str, special: bool, inside: bool) -> list[int]:
+        return _tokenise(text, special, inside, tokeniser)
+
+    tokens: list[int] = []
+    for place, part in enumerate(parts):
+        if place % 2 == 0:
+            tokens += tokenised(part, True, adds_space and place > 0)
+        elif (held := held_out[part]).ids:
+            tokens += held.ids
+        else:
+            tokens += tokenised(held.text, False, adds_space)
+    return tokens
+
+
+def _adds_space(tokeniser: Tokeniser) -> bool:
+    """Whether this vocabulary puts a space before every text that it is given (SentencePiece's habit)."""
+    return tokeniser.detokenise(tokeniser.tokenise("a", False) * 2).strip() != b"aa"
+
+
+def _tokenise(text: str, special: bool, inside: bool, tokeniser: Tokeniser) -> list[int]:
+    """Tokens of `text`; `inside`: it goes on after other text, so no space may be put before it."""
+    if not text:
+        return []
+    if inside:
+        # Give the space to a line break, which no token joins to what follows, and take both away.
+        break_ids = tokeniser.tokenise("\n", False)
+        tokens = tokeniser.tokenise("\n" + text, special)
+        if tokens[: len(break_ids)] == break_ids:
+            return tokens[len(break_ids) :]
+    return tokeniser.tokenise(text, special)
+
+
+def _disarmed(messages: Sequence[Message], template: Template, spelling: re.Pattern[str] | None) -> str:
+    """The rendering with each spelling of a control token broken by a space.
+
+    The last resort, for a template that changes the contents by what they say: the text is altered a
+    little, but never acts.
+    """
+    safe = []
+    for message in messages:
+        content = message.content
+        while spelling is not None and spelling.search(content):
+            content = spelling.sub(_broken, content)
+        safe.append(replace(message, content=content))
+    return template.render(safe)
+
+
+def _broken(spelled: re.Match[str]) -> str:
+    text = spelled[0]
+    return f"{text[0]} {text[1:]}" if len(text) > 1 else ""
+
+
+def _with_bos(tokens: list[int], tokeniser: Tokeniser) -> list[int]:
+    """`tokens` with BOS exactly once at their head, whether or not the template wrote it."""
+    start = 0
+    while tokens[start : start + 1] == [tokeniser.bos]:
+        start += 1
+    if start or tokeniser.add_bos:
+        return [tokeniser.bos, *tokens[start:]]
+    return tokens

@@ -1,0 +1,197 @@
+"""The command line: arguments, exit codes. Everything heavy is imported when it is needed."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from app.chat.gate import clean
+from app.errors import SpecchatError, UsageError
+from proposers.registry import KINDS
+
+if TYPE_CHECKING:
+    from app.oneshot import OneShot
+
+_KV_TYPES = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0")
+_LONGEST_K = 32
+# ggml has room for so many threads, and the native settings for so large a number.
+_MOST_THREADS = 512
+_LARGEST = 2**31 - 1
+
+
+class _Parser(argparse.ArgumentParser):
+    """Faults of usage in one line, as all others."""
+
+    def error(self, message: str) -> None:  # type: ignore[override]
+        raise UsageError(f"{message[:1].upper()}{message[1:]}. See {self.prog} --help.")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; returns its exit code."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A reply may hold characters that this terminal or pipe has no code for.
+        sys.stdout.reconfigure(errors="replace")
+    try:
+        command = _COMMANDS.get(arguments[0]) if arguments else None
+        return command(arguments[1:]) if command else _chat_or_answer(arguments)
+    except SpecchatError as error:
+        # Names of files and lines of templates may hold anything.
+        print(f"specchat: {' '.join(clean(str(error)).split())}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # The reader has left (`| head`). Python would complain once more when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def _chat_or_answer(arguments: Sequence[str]) -> int:
+    options = _parser().parse_args(arguments)
+    if options.prompt is None:
+        raise UsageError("The chat screen is not here yet: ask with specchat -p PROMPT [FILE…].")
+    from app.oneshot import run
+
+    return run(_one_shot(options))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="specchat",
+        description="Ask a local model. Speculative decoding makes it faster and changes no probability.",
+        epilog=f"Commands: {', '.join(_COMMANDS)}; each has its own --help.",
+    )
+    add = parser.add_argument
+    add("files", nargs="*", metavar="FILE", help="documents, put before the prompt (as is piped text)")
+    add("-p", "--prompt", help="ask this, print the answer and leave")
+    add("--json", action="store_true", help="print one JSON object with the text and every figure")
+    add("--system", metavar="TEXT", help="system prompt")
+    add("--template", metavar="NAME", help="chat template: chatml, …, or a Jinja file")
+
+    model = parser.add_argument_group("models")
+    add = model.add_argument
+    add("--model", metavar="M", help="path of a .gguf or a name of the catalogue (default: the bundled one)")
+    add("--draft", metavar="D", help="a smaller model with the same vocabulary")
+    add("--ctx", type=_whole(2, _LARGEST), metavar="N", help="context in tokens (default: 8192, more if needed)")
+    add("--gpu-layers", type=_whole(-1, _LARGEST), default=-1, metavar="N", help="layers on the GPU (default: all)")
+    add("--threads", type=_whole(1, _MOST_THREADS), metavar="N", help="default: the performance cores")
+    add("--flash-attention", choices=("auto", "on", "off"), default="auto")
+    add("--kv-type", choices=_KV_TYPES, default="f16", help="numbers in the cache (default: f16)")
+    add("--no-mmap", action="store_true", help="read the weights into memory")
+
+    speculation = parser.add_argument_group("speculation")
+    add = speculation.add_argument
+    names = "; ".join(f"{kind.name}: {kind.summary}" for kind in KINDS.values())
+    add(
+        "--proposer",
+        choices=("auto", *KINDS),
+        default="auto",
+        help=f"{names}; auto: draft where --draft names one, else lookup (default: auto)",
+    )
+    add("--k", type=_draft_length, metavar="N|auto", help="tokens to draft a pass (default: auto)")
+    add("--exact", action="store_true", help="the same greedy stream whatever is drafted, bit for bit (CPU)")
+    add("--yes", action="store_true", help="write a layer-skipped copy above 1 GB without asking")
+
+    sampling = parser.add_argument_group("sampling")
+    add = sampling.add_argument
+    add("--temp", type=float, default=0.8, metavar="T", help="temperature, 0 for argmax (default: 0.8)")
+    add("--top-k", type=int, default=40, metavar="N", help="0 for off (default: 40)")
+    add("--top-p", type=float, default=0.95, metavar="P", help="1 for off (default: 0.95)")
+    add("--min-p", type=float, default=0.05, metavar="P", help="0 for off (default: 0.05)")
+    add("--repeat-penalty", type=float, default=1.0, metavar="R", help="1 for off (default: 1)")
+    add("--frequency-penalty", type=float, default=0.0, metavar="F", help="0 for off (default: 0)")
+    add("--presence-penalty", type=float, default=0.0, metavar="F", help="0 for off (default: 0)")
+    add("--seed", type=_whole(0), metavar="S", help="default: a new one, shown at the end")
+    add("--max-tokens", type=_whole(1), default=1024, metavar="N", help="default: 1024")
+    add("--stop", action="append", default=[], metavar="S", help="end the reply before this text")
+    return parser
+
+
+def _one_shot(options: argparse.Namespace) -> OneShot:
+    from app.assembly import Setup
+    from app.engine.sampling import Sampling
+    from app.llama import ContextSettings, ModelSettings
+    from app.oneshot import OneShot
+
+    proposer = options.proposer
+    if proposer == "auto":
+        proposer = "draft" if options.draft else "lookup"
+    return OneShot(
+        prompt=options.prompt,
+        files=tuple(options.files),
+        setup=Setup(
+            model=options.model,
+            draft=options.draft,
+            context_length=options.ctx,
+            model_settings=ModelSettings(gpu_layers=options.gpu_layers, mmap=not options.no_mmap),
+            context_settings=ContextSettings(
+                threads=options.threads,
+                flash_attention=options.flash_attention,
+                cache_type=options.kv_type,
+                exact=options.exact,
+            ),
+        ),
+        proposer=proposer,
+        sampling=Sampling(
+            temperature=options.temp,
+            top_k=options.top_k,
+            top_p=options.top_p,
+            min_p=options.min_p,
+            repeat_penalty=options.repeat_penalty,
+            frequency_penalty=options.frequency_penalty,
+            presence_penalty=options.presence_penalty,
+        ),
+        k=options.k,
+        seed=options.seed,
+        max_tokens=options.max_tokens,
+        system=options.system,
+        stop=tuple(options.stop),
+        template=options.template,
+        json=options.json,
+        agreed=options.yes,
+    )
+
+
+def _whole(least: int, most: int | None = None) -> Callable[[str], int]:
+    def parse(text: str) -> int:
+        try:
+            number = int(text)
+        except ValueError:
+            number = least - 1
+        if number < least:
+            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
+        if most is not None and number > most:
+            raise argparse.ArgumentTypeError(f"{text} is more than {most}")
+        return number
+
+    return parse
+
+
+def _draft_length(text: str) -> int | None:
+    if text == "auto":
+        return None
+    if text == "0":
+        raise argparse.ArgumentTypeError("drafting 0 tokens is --proposer off")
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= _LONGEST_K:
+        raise argparse.ArgumentTypeError(f"{text!r} is not auto or a whole number from 1 to {_LONGEST_K}")
+    return int(text)
+
+
+def _bench(arguments: Sequence[str]) -> int:
+    from app.bench.run import main as bench
+
+    return bench(arguments)
+
+
+def _skip_search(arguments: Sequence[str]) -> int:
+    from app.bench.skip_search import main as search
+
+    return search(arguments)
+
+
+_COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {"bench": _bench, "skip-search": _skip_search}

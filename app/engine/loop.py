@@ -1,0 +1,200 @@
+"""The loop: propose, verify in one pass of the target, commit, roll back.
+
+    proposal = proposer.propose(history, k)
+    rows     = target.forward(last token + proposal)
+    commit   = verify(proposal, rows)
+    target.rollback(); proposer.observe(history)
+
+The cache always holds the history less its last token, which the next pass begins with; so every
+token of a reply comes out of a pass, and the first pass can already be speculated.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from statistics import median
+
+import numpy as np
+
+from app.engine.calibration import calibrate
+from app.engine.control import Controller
+from app.engine.events import Event, FinishReason, Pass, Prefill, Request
+from app.engine.reply import Reply
+from app.engine.sampling import Sampler
+from app.engine.statistics import ENOUGH_PLAIN, Statistics
+from app.engine.verify import Rule, block_rule, match_rule, verify_sampled
+from app.errors import ContextError
+from app.llama import Cancelled, Context
+from proposers.base import NOTHING, Proposal, Proposer
+
+
+class Engine:
+    """One conversation's target, its cache, and the proposer that is on now."""
+
+    def __init__(
+        self,
+        target: Context,
+        proposer: Proposer,
+        controller: Controller,
+        rule: Rule = block_rule,
+    ) -> None:
+        self.target = target
+        self.proposer = proposer
+        self.controller = controller
+        self.rule = rule
+        # Its first target.length tokens are in the cache, always.
+        self._history: list[int] = []
+
+    @property
+    def cached(self) -> Sequence[int]:
+        """The tokens in the target's cache."""
+        return self._history[: self.target.length]
+
+    def generate(self, request: Request) -> Iterator[Event]:
+        """Answer a prompt. Yields Prefill, then a Pass for each pass, then one Finished.
+
+        `self.proposer` may be replaced between any two events. Closing the iterator early leaves the
+        cache equal to what was committed.
+
+        Raises ContextError where the prompt leaves no room for a pass, before anything is done.
+        """
+        target = self.target
+        length = len(request.prompt)
+        if length == 0:
+            raise ValueError("a prompt has at least one token")
+        if length > target.capacity:
+            raise ContextError(
+                f"The prompt has {length:,} tokens and the context holds {target.capacity:,}: shorten it, "
+                f"or give --ctx {_rounded(length + request.max_tokens)} "
+                f"(this model was trained with {target.model.context_trained:,})."
+            )
+        model = target.model
+        reply = Reply(model.piece, model.end_tokens, request.stop, request.max_tokens)
+        shared = _common_prefix(self.cached, request.prompt[:-1])
+        statistics = Statistics(length, shared, request.seed)
+        reason: FinishReason
+        try:
+            yield from self._prefill(request, shared, statistics)
+            yield from self._decode(reply, request, statistics)
+            reason = reply.finished or ("cancelled" if target.stop() else "context")
+        except Cancelled:
+            reason = "cancelled"
+        plain = statistics.plain_seconds
+        if plain is None and reason != "cancelled":
+            plain = self._measure_plain()
+        yield statistics.finish(reason, reply, plain)
+
+    def _prefill(self, request: Request, shared: int, statistics: Statistics) -> Iterator[Event]:
+        """Read the prompt, all but its last token; what the cache holds of it already is kept."""
+        prompt = request.prompt
+        target = self.target
+        started = time.perf_counter()
+        target.rollback(shared)
+        self._history = list(prompt)
+        total = len(prompt) - 1
+        chunk = target.settings.chunk
+        yield Prefill(shared, total, shared)
+        for start in range(shared, total, chunk):
+            if target.stop():
+                raise Cancelled
+            target.forward(prompt[start : min(start + chunk, total)], rows=0)
+            yield Prefill(target.length, total, shared)
+        self.proposer.begin(self._history)
+        if request.k is None and self.proposer.name != "off" and not self.controller.calibrated:
+            self.controller.calibrate(calibrate(target, prompt[-1:]))
+        statistics.prefill_seconds = time.perf_counter() - started
+
+    def _decode(self, reply: Reply, request: Request, statistics: Statistics) -> Iterator[Event]:
+        target = self.target
+        history = self._history
+        prompt_length = len(history)
+        sampler = Sampler(request.sampling)
+        rng = np.random.default_rng(request.seed)
+        proposer = self.proposer
+        while reply.finished is None and not target.stop():
+            room = target.capacity - target.length
+            if room < 1:
+                return
+            started = time.perf_counter()
+            target_before = target.seconds
+            if self.proposer is not proposer:
+                proposer = self.proposer
+                proposer.begin(history)
+            proposer_before = proposer.model_seconds
+            limit = min(room, target.widest, reply.wanted) - 1
+            k = self.controller.choose(proposer.name, limit) if request.k is None else min(request.k, limit)
+            proposal = proposer.propose(history, k, sampler, rng) if k > 0 else NOTHING
+            drafted = proposal.tokens
+            committed = self._verify(proposal, sampler, rng)
+            accepted = len(committed) - 1
+            before = len(reply.tokens)
+            reply.take(committed, _origins(proposer.name, len(drafted), accepted))
+            # A stop string may have begun in an earlier pass and cut some of its tokens.
+            del history[prompt_length + min(before, len(reply.tokens)) :]
+            history.extend(reply.tokens[before:])
+            target.rollback(len(history) - 1)
+            proposer.observe(history)
+            entry = Pass(
+                proposer=proposer.name,
+                drafted=drafted,
+                accepted=accepted,
+                committed=len(committed),
+                tokens=tuple(reply.tokens[before:]),
+                origins=tuple(reply.origins[before:]),
+                text=reply.show(),
+                seconds=time.perf_counter() - started,
+                target_seconds=target.seconds - target_before,
+                proposer_seconds=proposer.model_seconds - proposer_before,
+            )
+            statistics.record(entry)
+            self.controller.observe(entry)
+            yield entry
+
+    def _verify(self, proposal: Proposal, sampler: Sampler, rng: np.random.Generator) -> list[int]:
+        """One pass over the last token and the draft: the committed tokens."""
+        history = self._history
+        draft = proposal.tokens
+        rows = self.target.forward([history[-1], *draft], rows=1 + len(draft))
+        if proposal.q is None:
+            committed = match_rule(
+                draft, lambda index: sampler.sample(rows[index], history, draft[:index], rng)
+            )
+        else:
+            p = sampler.distributions(rows, history, draft)
+            committed = verify_sampled(self.rule, draft, proposal.q, p, rng)
+        return committed
+
+    def _measure_plain(self) -> float | None:
+        """Median seconds of a pass that drafts nothing, run behind the reply and taken back."""
+        target = self.target
+        length = target.length
+        if length == target.capacity:
+            return None
+        times = []
+        for _ in range(ENOUGH_PLAIN):
+            started = time.perf_counter()
+            target.forward(self._history[-1:])[0].argmax()
+            target.rollback(length)
+            times.append(time.perf_counter() - started)
+        return median(times)
+
+
+def _origins(proposer: str, drafted: int, accepted: int) -> list[str]:
+    """Where each committed token of a pass came from."""
+    if drafted == 0:
+        return ["plain"]
+    return [proposer] * accepted + ["bonus" if accepted == drafted else "correction"]
+
+
+def _common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
+    """Length of the longest common prefix."""
+    for index, (one, other) in enumerate(zip(first, second, strict=False)):
+        if one != other:
+            return index
+    return min(len(first), len(second))
+
+
+def _rounded(tokens: int) -> int:
+    """A context length that holds `tokens`: the next multiple of 1,024."""
+    return -(-tokens // 1024) * 1024

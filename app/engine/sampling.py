@@ -1,0 +1,183 @@
+"""From logits to the distribution that a reply is sampled from.
+
+The order is llama.cpp's: penalties, top-k, top-p, min-p, temperature. So top-p and min-p look at
+the distribution at temperature 1, and every step sees only what the one before it kept.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.engine.selection import top_candidates
+from app.errors import UsageError
+from proposers.base import Distribution
+
+Logits = NDArray[np.float32]
+
+# Candidates looked at first where top-p is on and top-k is off: a nucleus is nearly always smaller.
+_NUCLEUS = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Sampling:
+    """A reply's settings. top_k 0, top_p 1, min_p 0 and penalties of 1, 0, 0 are off.
+
+    penalty_window: how many of the last tokens, of the prompt too, the penalties look at.
+    Raises UsageError for a value outside its range.
+    """
+
+    temperature: float = 0.8
+    top_k: int = 40
+    top_p: float = 0.95
+    min_p: float = 0.05
+    repeat_penalty: float = 1.0
+    frequency_penalty: float = 0.0
+    presence_penalty: float = 0.0
+    penalty_window: int = 64
+
+    def __post_init__(self) -> None:
+        for name, value, low, high in (
+            ("temperature", self.temperature, 0.0, 100.0),
+            ("top-k", self.top_k, 0, 2**31),
+            ("top-p", self.top_p, 0.0, 1.0),
+            ("min-p", self.min_p, 0.0, 1.0),
+            ("repeat-penalty", self.repeat_penalty, 0.01, 100.0),
+            ("frequency-penalty", self.frequency_penalty, -100.0, 100.0),
+            ("presence-penalty", self.presence_penalty, -100.0, 100.0),
+            ("penalty-window", self.penalty_window, 0, 2**31),
+        ):
+            if not low <= value <= high:
+                raise UsageError(f"{name} is {value}: give a number from {low:g} to {high:g}.")
+
+    @property
+    def penalised(self) -> bool:
+        return self.penalty_window > 0 and (
+            self.repeat_penalty != 1.0 or self.frequency_penalty != 0.0 or self.presence_penalty != 0.0
+        )
+
+
+class Sampler:
+    """`Sampling` applied to rows of logits, of the target and of a draft alike. It keeps no state."""
+
+    def __init__(self, settings: Sampling) -> None:
+        self.settings = settings
+
+    @property
+    def greedy(self) -> bool:
+        return self.settings.temperature == 0.0
+
+    def sample(
+        self, row: Logits, history: Sequence[int], drafted: Sequence[int], rng: np.random.Generator
+    ) -> int:
+        """The token that follows history + drafted, given its logits (V,)."""
+        if self.greedy:
+            return self.choose(row, history, drafted)
+        return self.draw(self.distributions(row[None], history, drafted)[0], rng)
+
+    def choose(self, row: Logits, history: Sequence[int], drafted: Sequence[int]) -> int:
+        """The argmax of a row (V,) after penalties; the smaller id where two tie."""
+        if self.settings.penalised:
+            row = self._penalise(row[None], history, drafted)[0]
+        return int(row.argmax())
+
+    def draw(self, distribution: Distribution, rng: np.random.Generator) -> int:
+        """A token by inversion: one uniform a token, so equal seeds meet equal choices."""
+        return int(distribution.tokens[draw_index(distribution.probabilities, rng)])
+
+    def distributions(
+        self, rows: Logits, history: Sequence[int], drafted: Sequence[int]
+    ) -> list[Distribution]:
+        """Distributions of rows (n, V); the last row follows history + drafted, see RowSampler."""
+        settings = self.settings
+        if settings.penalised:
+            rows = self._penalise(rows, history, drafted)
+        if self.greedy:
+            one = np.ones(1)
+            return [Distribution(np.array([row.argmax()]), one) for row in rows]
+        if 0 < settings.top_k < rows.shape[1]:
+            tokens, logits = top_candidates(rows, settings.top_k)
+            return self._truncate(tokens, logits)
+        return [self._without_top_k(row) for row in rows]
+
+    def _penalise(self, rows: Logits, history: Sequence[int], drafted: Sequence[int]) -> Logits:
+        settings = self.settings
+        window = settings.penalty_window
+        rows = rows.copy()
+        for index, row in enumerate(rows):
+            preceding = drafted[: len(drafted) - len(rows) + 1 + index]
+            recent = [*history[-window:], *preceding][-window:]
+            counts = Counter(recent)
+            tokens = np.fromiter(counts.keys(), np.int64, len(counts))
+            times = np.fromiter(counts.values(), np.float32, len(counts))
+            logits = row[tokens]
+            repeat = np.float32(settings.repeat_penalty)
+            logits = np.where(logits <= 0, logits * repeat, logits / repeat)
+            row[tokens] = (
+                logits
+                - times * np.float32(settings.frequency_penalty)
+                - np.float32(settings.presence_penalty)
+            )
+        return rows
+
+    def _truncate(self, tokens: NDArray[np.int64], logits: Logits) -> list[Distribution]:
+        """Top-p, min-p and temperature on candidates (n, m), sorted, that top-k kept."""
+        settings = self.settings
+        centred = (logits - logits[:, :1]).astype(np.float64)
+        weights = np.exp(centred)
+        kept = np.ones(weights.shape, np.bool_)
+        if settings.top_p < 1.0:
+            before = np.cumsum(weights, axis=1) - weights
+            kept = before < settings.top_p * weights.sum(axis=1, keepdims=True)
+            kept[:, 0] = True
+        if settings.min_p > 0.0:
+            kept &= weights >= settings.min_p
+        tempered = np.exp(centred / settings.temperature) * kept
+        tempered /= tempered.sum(axis=1, keepdims=True)
+        return [
+            Distribution(tokens[index, :size], tempered[index, :size])
+            for index, size in enumerate(kept.sum(axis=1).tolist())
+        ]
+
+    def _without_top_k(self, row: Logits) -> Distribution:
+        """One row (V,) without top-k: the nucleus, the tokens above min-p, or all of them."""
+        settings = self.settings
+        size = len(row)
+        top = row.max()
+        if settings.top_p < 1.0:
+            total = float(np.exp(row - top, dtype=np.float64).sum())
+            count = min(_NUCLEUS, size)
+            while True:
+                tokens, logits = top_candidates(row[None], count)
+                weights = np.exp((logits[0] - top).astype(np.float64))
+                reached = np.cumsum(weights)
+                if count == size or reached[-1] >= settings.top_p * total:
+                    break
+                count = min(count * 8, size)
+            kept = (reached - weights) < settings.top_p * total
+            kept[0] = True
+            if settings.min_p > 0.0:
+                kept &= weights >= settings.min_p
+            chosen, kept_logits = tokens[0][kept], logits[0][kept]
+        else:
+            floor = top + np.log(settings.min_p) if settings.min_p > 0.0 else -np.inf
+            chosen = np.flatnonzero(row >= floor)
+            kept_logits = row[chosen]
+        weights = np.exp((kept_logits - top).astype(np.float64) / settings.temperature)
+        return Distribution(chosen, weights / weights.sum())
+
+
+def draw_index(weights: NDArray[np.float64], rng: np.random.Generator) -> int:
+    """An index with probability proportional to weights (m,), by inversion of one uniform.
+
+    `bisect` compares the uniform with single numbers, which lets the tests enumerate every outcome
+    of the code that runs.
+    """
+    cumulative = np.cumsum(weights)
+    cumulative /= cumulative[-1]
+    return bisect_right(cumulative, rng.random())

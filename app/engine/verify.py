@@ -1,0 +1,119 @@
+"""Which drafted tokens stand, and what comes after them. Pure functions of p, q and a generator.
+
+Symbols are the papers': x the draft, k its length, p the target's distributions, q the draft's, tau
+the number of accepted tokens, P_i the running acceptance of the block rule, u uniforms. Every rule
+leaves the output distributed as p, whatever q the draft was really drawn from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from app.engine.sampling import draw_index
+from proposers.base import Distribution
+
+Rows = NDArray[np.float64]
+Rule = Callable[[Sequence[int], Rows, Rows, np.random.Generator], list[int]]
+
+
+def match_rule(draft: Sequence[int], sample: Callable[[int], int]) -> list[int]:
+    """Verify a deterministic draft: q is 1 at each token, so token i stands with probability p(x_i).
+
+    Sampling y from p and keeping the draft while y is its next token is the token rule of Leviathan
+    et al. (2023, algorithm 1) for such a q: accepted with p(x), and a y that differs is distributed
+    as (p - q)+ normalised. It uses one uniform for each committed token, as plain decoding does, so
+    a seed gives the same reply whatever was drafted.
+
+    sample(i) draws from the target's distribution after draft[:i]. Returns 1 to k + 1 tokens.
+    """
+    committed: list[int] = []
+    for index, drafted in enumerate(draft):
+        token = sample(index)
+        committed.append(token)
+        if token != drafted:
+            return committed
+    committed.append(sample(len(draft)))
+    return committed
+
+
+def token_rule(draft: Sequence[int], q: Rows, p: Rows, rng: np.random.Generator) -> list[int]:
+    """Leviathan et al. 2023, algorithm 1; Chen et al. 2023.
+
+    draft: k token ids, each drawn from its row of q. q: (k, V). p: (k + 1, V). Returns the committed
+    tokens, 1 to k + 1.
+    """
+    committed: list[int] = []
+    for index, token in enumerate(draft):
+        if rng.random() < _ratio(p[index, token], q[index, token]):
+            committed.append(token)
+            continue
+        residual = np.maximum(p[index] - q[index], 0.0)
+        committed.append(_draw_residual(residual, p[index], rng))
+        return committed
+    committed.append(draw_index(p[len(draft)], rng))
+    return committed
+
+
+def block_rule(draft: Sequence[int], q: Rows, p: Rows, rng: np.random.Generator) -> list[int]:
+    """Block verification (Sun et al. 2024, arXiv 2403.10444, algorithm 2).
+
+    It weighs the draft as a whole and accepts at least as many tokens as the token rule. Arguments
+    and result as for `token_rule`.
+    """
+    k = len(draft)
+    accepted = 0
+    running = [1.0]
+    for index, token in enumerate(draft, start=1):
+        ratio = _ratio(p[index - 1, token], q[index - 1, token])
+        running.append(min(1.0, running[-1] * ratio))
+        if index < k:
+            excess = float(np.maximum(running[index] * p[index] - q[index], 0.0).sum())
+            denominator = excess + 1.0 - running[index]
+            # 0/0 only where P_i = 1 and p = q: then the next position is accepted for certain.
+            h = excess / denominator if denominator > 0.0 else 1.0
+        else:
+            h = running[k]
+        if rng.random() < h:
+            accepted = index
+    committed = list(draft[:accepted])
+    if accepted == k:
+        committed.append(draw_index(p[k], rng))
+        return committed
+    residual = np.maximum(running[accepted] * p[accepted] - q[accepted], 0.0)
+    committed.append(_draw_residual(residual, p[accepted], rng))
+    return committed
+
+
+def _ratio(p: float, q: float) -> float:
+    """p/q at a drafted token. A q of 0 cannot have been drawn; no outcome depends on it."""
+    return p / q if q > 0.0 else 1.0
+
+
+def _draw_residual(residual: Rows, p: Rows, rng: np.random.Generator) -> int:
+    """A token of a residual; where rounding left nothing of it, p and q were equal."""
+    return draw_index(residual if residual.any() else p, rng)
+
+
+def verify_sampled(
+    rule: Rule,
+    draft: Sequence[int],
+    q: Sequence[Distribution],
+    p: Sequence[Distribution],
+    rng: np.random.Generator,
+) -> list[int]:
+    """Apply a rule to distributions kept on their supports, on the union of those supports.
+
+    q has k entries, p has k + 1. The dense rows that the rule sees are a few hundred wide where the
+    vocabulary is 150,000.
+    """
+    vocabulary = np.unique(np.concatenate([row.tokens for row in (*p, *q)]))
+    dense_q = np.zeros((len(q), len(vocabulary)))
+    dense_p = np.zeros((len(p), len(vocabulary)))
+    for dense, rows in ((dense_q, q), (dense_p, p)):
+        for index, row in enumerate(rows):
+            dense[index, np.searchsorted(vocabulary, row.tokens)] = row.probabilities
+    compact = np.searchsorted(vocabulary, np.asarray(draft)).tolist()
+    return [int(vocabulary[token]) for token in rule(compact, dense_q, dense_p, rng)]

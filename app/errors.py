@@ -1,0 +1,23 @@
+"""Faults that a person can cause or mend, each with the exit code of the command line.
+
+Every message is one sentence (or two) that says what happened and what to do. Bugs are not
+wrapped in these: they are left to crash loudly.
+"""
+
+
+class SpecchatError(Exception):
+    """A model or file cannot be used (exit code 3)."""
+
+    exit_code = 3
+
+
+class UsageError(SpecchatError):
+    """A setting or argument is outside what is allowed (exit code 2)."""
+
+    exit_code = 2
+
+
+class ContextError(SpecchatError):
+    """The prompt does not fit the context (exit code 4)."""
+
+    exit_code = 4

@@ -1,0 +1,6 @@
+"""The only code that touches llama_cpp: models, contexts, requantising, native logs."""
+
+from app.llama.context import Cancelled, Context, ContextSettings
+from app.llama.model import Model, ModelSettings, VocabularyFacts
+
+__all__ = ["Cancelled", "Context", "ContextSettings", "Model", "ModelSettings", "VocabularyFacts"]

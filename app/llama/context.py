@@ -1,0 +1,288 @@
+"""A context: the cache of one model, and forward passes over it.
+
+Tokens of sequence s occupy positions 0 … length(s) - 1. A forward appends; a rollback cuts. Nothing
+here copies logits: rows are views into llama.cpp's buffer, valid until the next forward.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+import llama_cpp
+import numpy as np
+from numpy.typing import NDArray
+
+from app.errors import SpecchatError
+from app.llama.model import Model
+from app.llama.native import native_log
+from app.llama.threads import performance_cores
+
+_Number = TypeVar("_Number", np.int8, np.int32, np.float32)
+CacheType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"]
+
+_CACHE_TYPES = {"f32": 0, "f16": 1, "q4_0": 2, "q4_1": 3, "q5_0": 6, "q5_1": 7, "q8_0": 8, "bf16": 30}
+_FLASH = {"auto": -1, "off": 0, "on": 1}
+
+# On a CPU llama.cpp gives a position the same bits in passes of 2 to 48 positions, and other bits in
+# a pass of 1 and in wider ones (measured).
+_EXACT_WIDTHS = (2, 48)
+
+# Rows of logits that one forward may return. It bounds llama.cpp's buffer: 64 rows of 152k floats
+# are 39 MB, where its default of one row for each token of a chunk would be 311 MB.
+MAX_ROWS = 64
+
+
+class Cancelled(Exception):
+    """A long forward was stopped by `Context.stop`; the cache holds a whole prefix of its tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSettings:
+    """threads: None for the performance cores; chunk: tokens of one prefill step.
+
+    exact: logits must not depend on the width of their pass, so a pass is never one wide: a single
+    token carries a throw-away position that is rolled back.
+    """
+
+    threads: int | None = None
+    flash_attention: Literal["auto", "on", "off"] = "auto"
+    cache_type: CacheType = "f16"
+    chunk: int = 512
+    sequences: int = 1
+    hidden_states: bool = False
+    exact: bool = False
+
+
+class Context:
+    """The cache of a model, and the only way to run it. Close it before its model."""
+
+    def __init__(self, model: Model, length: int, settings: ContextSettings | None = None) -> None:
+        """Make a cache for `length` tokens.
+
+        Raises SpecchatError where llama.cpp cannot (memory, cache types).
+        """
+        settings = settings or ContextSettings()
+        log = native_log()
+        log.faults.clear()
+        parameters = llama_cpp.llama_context_default_params()
+        # Exact mode's throw-away position needs room as well.
+        parameters.n_ctx = length + 1 if settings.exact else length
+        parameters.n_batch = parameters.n_ubatch = max(settings.chunk, MAX_ROWS)
+        parameters.n_seq_max = settings.sequences
+        parameters.n_outputs_max = MAX_ROWS
+        threads = settings.threads or performance_cores()
+        parameters.n_threads = parameters.n_threads_batch = threads
+        parameters.flash_attn_type = _FLASH[settings.flash_attention]
+        parameters.type_k = parameters.type_v = _CACHE_TYPES[settings.cache_type]
+        parameters.embeddings = settings.hidden_states
+        # A sliding window's cache can only be cut back while it holds all positions.
+        parameters.swa_full = True
+        parameters.kv_unified = True
+        pointer = llama_cpp.llama_init_from_model(model.pointer, parameters)
+        if not pointer:
+            reason = log.faults[-1].strip() if log.faults else "llama.cpp gave no reason"
+            raise SpecchatError(
+                f"No context of {length:,} tokens could be made ({reason}): "
+                "try a smaller --ctx or another --kv-type."
+            )
+        self.model = model
+        self.settings = settings
+        self.threads = threads
+        self.pointer = pointer
+        self._narrowest, self.widest = _EXACT_WIDTHS if settings.exact else (1, MAX_ROWS)
+        self.capacity = length
+        self.seconds = 0.0
+        self.stop: Callable[[], bool] = _never
+        self._memory = llama_cpp.llama_get_memory(pointer)
+        self._lengths = [0] * settings.sequences
+        self._vocabulary_size = model.vocabulary.size
+        self._batch = llama_cpp.llama_batch_init(parameters.n_batch, 0, 1)
+        self._tokens = _view(self._batch.token, parameters.n_batch, np.int32)
+        self._positions = _view(self._batch.pos, parameters.n_batch, np.int32)
+        self._outputs = _view(self._batch.logits, parameters.n_batch, np.int8)
+        self._row_views: dict[tuple[int, int], NDArray[np.float32]] = {}
+        for index in range(parameters.n_batch):
+            self._batch.n_seq_id[index] = 1
+            self._batch.seq_id[index][0] = 0
+        self._batch_sequence = 0
+        self._abort = llama_cpp.ggml_abort_callback(lambda _: self.stop())
+        self._no_abort = llama_cpp.ggml_abort_callback()
+        self._free = weakref.finalize(self, _free_context, pointer, self._batch)
+
+    def __enter__(self) -> Context:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._free()
+
+    @property
+    def length(self) -> int:
+        """Tokens of sequence 0 in the cache."""
+        return self._lengths[0]
+
+    def forward(self, tokens: Sequence[int], rows: int = 1, sequence: int = 0) -> NDArray[np.float32]:
+        """Append tokens to a sequence; logits (rows, V) after the last `rows` of them.
+
+        More tokens than `widest` are read in chunks, and only then `stop` is asked, between chunks and
+        inside them: the caller wants an answer within 200 ms, and a chunk can take seconds.
+        The result is a view that the next forward overwrites.
+
+        Raises Cancelled (the cache then holds the chunks that were finished), and SpecchatError
+        where llama.cpp fails.
+        """
+        total = len(tokens)
+        if self._lengths[sequence] + total > self.capacity:
+            raise ValueError(f"{total} tokens do not fit behind {self._lengths[sequence]}")
+        if rows > min(self.widest, total):
+            raise ValueError(f"{rows} rows asked of {total} tokens")
+        head = total - rows if total > self.widest else 0
+        if head:
+            self._read(tokens[:head], sequence)
+        if rows == 0:
+            if head == 0:
+                self._decode(tokens, 0, sequence)
+            return np.empty((0, self._vocabulary_size), np.float32)
+        return self._decode_rows(tokens[head:], rows, sequence)
+
+    def _read(self, tokens: Sequence[int], sequence: int) -> None:
+        """Append many tokens without logits, chunk by chunk; `stop` may end it at any time."""
+        chunk = self.settings.chunk
+        llama_cpp.llama_set_abort_callback(self.pointer, self._abort, None)
+        try:
+            for start in range(0, len(tokens), chunk):
+                if self.stop():
+                    raise Cancelled
+                self._decode(tokens[start : start + chunk], 0, sequence)
+        finally:
+            llama_cpp.llama_set_abort_callback(self.pointer, self._no_abort, None)
+
+    def _decode_rows(self, tokens: Sequence[int], rows: int, sequence: int) -> NDArray[np.float32]:
+        """One pass with logits. Where exact mode widens it, the rest of the product is thrown away."""
+        end = self._lengths[sequence] + len(tokens)
+        padding = max(0, self._narrowest - len(tokens))
+        asked = max(rows, self._narrowest)
+        self._decode([*tokens, *[tokens[-1]] * padding], asked, sequence)
+        if padding:
+            self.rollback(end, sequence)
+        first = asked - rows - padding
+        return self._rows(asked)[first : first + rows]
+
+    def _decode(self, tokens: Sequence[int], rows: int, sequence: int) -> None:
+        count = len(tokens)
+        length = self._lengths[sequence]
+        self._tokens[:count] = tokens
+        self._positions[:count] = np.arange(length, length + count, dtype=np.int32)
+        self._outputs[: count - rows] = 0
+        self._outputs[count - rows : count] = 1
+        if sequence != self._batch_sequence:
+            for index in range(len(self._tokens)):
+                self._batch.seq_id[index][0] = sequence
+            self._batch_sequence = sequence
+        self._batch.n_tokens = count
+        started = time.perf_counter()
+        status = llama_cpp.llama_decode(self.pointer, self._batch)
+        if status == 0 and rows:
+            # On a GPU a decode returns before its work is done.
+            llama_cpp.llama_synchronize(self.pointer)
+        self.seconds += time.perf_counter() - started
+        if status == 0:
+            self._lengths[sequence] = length + count
+            return
+        # An aborted or failed pass may have left some of its tokens behind.
+        self._cut(sequence, length)
+        if status == 2:
+            raise Cancelled
+        fault = native_log().faults
+        raise SpecchatError(
+            f"llama.cpp could not run a pass of {count} tokens (code {status}"
+            f"{': ' + fault[-1].strip() if fault else ''}): try a smaller --ctx."
+        )
+
+    def _rows(self, rows: int) -> NDArray[np.float32]:
+        address = ctypes.cast(llama_cpp.llama_get_logits(self.pointer), ctypes.c_void_p).value or 0
+        view = self._row_views.get((address, rows))
+        if view is None:
+            # Making a view costs more than the rest of this call; addresses rarely change.
+            view = _at(address, rows * self._vocabulary_size, np.float32).reshape(rows, self._vocabulary_size)
+            self._row_views[address, rows] = view
+        return view
+
+    def hidden_states(self, rows: int) -> NDArray[np.float32]:
+        """Final hidden states (rows, width) of the last forward's rows, a view like its logits."""
+        if not self.settings.hidden_states:
+            raise ValueError("the context was made without hidden states")
+        address = ctypes.cast(llama_cpp.llama_get_embeddings(self.pointer), ctypes.c_void_p).value or 0
+        return _at(address, rows * self.model.width, np.float32).reshape(rows, self.model.width)
+
+    def rollback(self, length: int, sequence: int = 0) -> None:
+        """Keep the first `length` tokens of a sequence. Raises SpecchatError where it cannot be cut."""
+        if length > self._lengths[sequence]:
+            raise ValueError(f"cannot roll {self._lengths[sequence]} tokens back to {length}")
+        if length < self._lengths[sequence]:
+            self._cut(sequence, length)
+            self._lengths[sequence] = length
+
+    def _cut(self, sequence: int, length: int) -> None:
+        if not llama_cpp.llama_memory_seq_rm(self._memory, sequence, length, -1):
+            raise SpecchatError(
+                f"The memory of {self.model.name} cannot be cut back to {length} tokens: "
+                "use --proposer off with this model."
+            )
+
+    def branch(self, sequence: int) -> None:
+        """Make `sequence` a copy of sequence 0; the cells are shared, nothing is copied."""
+        self._cut(sequence, 0)
+        llama_cpp.llama_memory_seq_cp(self._memory, 0, sequence, -1, -1)
+        self._lengths[sequence] = self._lengths[0]
+
+    def commit(self, sequence: int) -> None:
+        """Sequence 0 becomes what `sequence` is; all other sequences are dropped."""
+        if sequence:
+            self._cut(0, 0)
+            llama_cpp.llama_memory_seq_cp(self._memory, sequence, 0, -1, -1)
+        llama_cpp.llama_memory_seq_keep(self._memory, 0)
+        self._lengths = [self._lengths[sequence]] + [0] * (len(self._lengths) - 1)
+
+    def snapshot(self, sequence: int = 0) -> bytes:
+        """The state of a sequence, for memory that cannot be cut."""
+        size = llama_cpp.llama_state_seq_get_size(self.pointer, sequence)
+        buffer = (ctypes.c_uint8 * size)()
+        written = llama_cpp.llama_state_seq_get_data(self.pointer, buffer, size, sequence)
+        return self._lengths[sequence].to_bytes(8, "little") + bytes(buffer[:written])
+
+    def restore(self, snapshot: bytes, sequence: int = 0) -> None:
+        """Put a snapshot back. Raises SpecchatError where it does not fit this context."""
+        state = snapshot[8:]
+        buffer = (ctypes.c_uint8 * len(state)).from_buffer_copy(state)
+        self._cut(sequence, 0)
+        if not llama_cpp.llama_state_seq_set_data(self.pointer, buffer, len(state), sequence):
+            self._lengths[sequence] = 0
+            raise SpecchatError("The saved state does not fit this context: start the reply again.")
+        self._lengths[sequence] = int.from_bytes(snapshot[:8], "little")
+
+
+def _never() -> bool:
+    return False
+
+
+def _free_context(pointer: object, batch: object) -> None:
+    llama_cpp.llama_batch_free(batch)
+    llama_cpp.llama_free(pointer)
+
+
+def _view(pointer: object, count: int, kind: type[_Number]) -> NDArray[_Number]:
+    return _at(ctypes.cast(pointer, ctypes.c_void_p).value or 0, count, kind)  # type: ignore[arg-type]
+
+
+def _at(address: int, count: int, kind: type[_Number]) -> NDArray[_Number]:
+    """Native memory as an array, without a copy."""
+    buffer = (ctypes.c_byte * (count * np.dtype(kind).itemsize)).from_address(address)
+    return np.frombuffer(memoryview(buffer), dtype=kind)

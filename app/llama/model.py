@@ -1,0 +1,217 @@
+"""A GGUF model: its weights, its vocabulary, the facts of its header."""
+
+from __future__ import annotations
+
+import ctypes
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import llama_cpp
+
+from app.errors import SpecchatError
+from app.llama.native import native_log
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """How weights are held. gpu_layers: layers on the GPU, -1 for all that llama.cpp can place."""
+
+    gpu_layers: int = -1
+    mmap: bool = True
+    vocabulary_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class VocabularyFacts:
+    """What decides whether two models speak the same tokens."""
+
+    kind: int
+    size: int
+    add_bos: bool
+    add_eos: bool
+    bos: int
+    eos: int
+
+
+class Model:
+    """An open GGUF file. Close it, or use it as a context manager; contexts are closed first."""
+
+    def __init__(
+        self,
+        path: Path,
+        settings: ModelSettings | None = None,
+        progress: Callable[[float], bool] | None = None,
+    ) -> None:
+        """Load `path`. `progress` is told the share loaded (0 to 1); it returns False to stop.
+
+        Raises SpecchatError where llama.cpp cannot load the file, with its own reason.
+        """
+        settings = settings or ModelSettings()
+        log = native_log()
+        log.faults.clear()
+        parameters = llama_cpp.llama_model_default_params()
+        parameters.n_gpu_layers = settings.gpu_layers
+        parameters.vocab_only = settings.vocabulary_only
+        if not settings.mmap:
+            parameters.load_mode = llama_cpp.LLAMA_LOAD_MODE_NONE
+        if progress is not None:
+            report = progress
+            parameters.progress_callback = llama_cpp.llama_progress_callback(lambda share, _: report(share))
+        self.path = path
+        pointer = llama_cpp.llama_model_load_from_file(str(path).encode(), parameters)
+        if not pointer:
+            raise SpecchatError(_load_fault(path, list(log.faults)))
+        self.pointer = pointer
+        self._vocabulary = llama_cpp.llama_model_get_vocab(pointer)
+        self._pieces: dict[tuple[int, bool], bytes] = {}
+        self._free = weakref.finalize(self, llama_cpp.llama_model_free, pointer)
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Free the weights. No context of this model may be used afterwards."""
+        self._free()
+
+    @cached_property
+    def vocabulary(self) -> VocabularyFacts:
+        vocabulary = self._vocabulary
+        return VocabularyFacts(
+            kind=llama_cpp.llama_vocab_type(vocabulary),
+            size=llama_cpp.llama_vocab_n_tokens(vocabulary),
+            add_bos=llama_cpp.llama_vocab_get_add_bos(vocabulary),
+            add_eos=llama_cpp.llama_vocab_get_add_eos(vocabulary),
+            bos=llama_cpp.llama_vocab_bos(vocabulary),
+            eos=llama_cpp.llama_vocab_eos(vocabulary),
+        )
+
+    @property
+    def bos(self) -> int:
+        return self.vocabulary.bos
+
+    @property
+    def add_bos(self) -> bool:
+        return self.vocabulary.add_bos
+
+    @cached_property
+    def context_trained(self) -> int:
+        """Tokens of context that the model was trained with."""
+        return int(llama_cpp.llama_model_n_ctx_train(self.pointer))
+
+    @cached_property
+    def layers(self) -> int:
+        return int(llama_cpp.llama_model_n_layer(self.pointer))
+
+    @cached_property
+    def width(self) -> int:
+        """Length of a hidden state."""
+        return int(llama_cpp.llama_model_n_embd_out(self.pointer))
+
+    @cached_property
+    def bytes_of_weights(self) -> int:
+        return int(llama_cpp.llama_model_size(self.pointer))
+
+    @cached_property
+    def description(self) -> str:
+        """llama.cpp's short description, such as "llama 135M Q4_1"."""
+        buffer = ctypes.create_string_buffer(256)
+        llama_cpp.llama_model_desc(self.pointer, buffer, len(buffer))
+        return buffer.value.decode("utf-8", "replace")
+
+    @cached_property
+    def name(self) -> str:
+        """`general.name` of the header, else the file's name."""
+        return self.header_text("general.name") or self.path.stem
+
+    def header_text(self, key: str) -> str | None:
+        """One metadata value as text, or None."""
+        buffer = ctypes.create_string_buffer(1024)
+        length = llama_cpp.llama_model_meta_val_str(self.pointer, key.encode(), buffer, len(buffer))
+        return None if length < 0 else buffer.value.decode("utf-8", "replace")
+
+    @cached_property
+    def chat_template(self) -> str | None:
+        """The Jinja source in the file, or None."""
+        template = llama_cpp.llama_model_chat_template(self.pointer, None)
+        return None if template is None else template.decode("utf-8", "replace")
+
+    @cached_property
+    def cannot_roll_back(self) -> str | None:
+        """Why the cache of this model cannot be cut back, or None where it can."""
+        if llama_cpp.llama_model_is_recurrent(self.pointer):
+            return "its memory is recurrent"
+        if llama_cpp.llama_model_is_hybrid(self.pointer):
+            return "part of its memory is recurrent"
+        return None
+
+    @cached_property
+    def end_tokens(self) -> frozenset[int]:
+        """Tokens that end a generation."""
+        vocabulary = self._vocabulary
+        return frozenset(
+            token for token in range(self.vocabulary.size) if llama_cpp.llama_vocab_is_eog(vocabulary, token)
+        )
+
+    @cached_property
+    def special_texts(self) -> frozenset[str]:
+        """Texts of the control tokens, as a template writes them."""
+        vocabulary = self._vocabulary
+        return frozenset(
+            self.token_text(token)
+            for token in range(self.vocabulary.size)
+            if llama_cpp.llama_vocab_is_control(vocabulary, token)
+        )
+
+    def token_text(self, token: int) -> str:
+        """The vocabulary's own spelling of a token (not the text that it stands for)."""
+        text = llama_cpp.llama_vocab_get_text(self._vocabulary, token)
+        return text.decode("utf-8", "replace") if text else ""
+
+    def tokenise(self, text: str, special: bool = True) -> list[int]:
+        """Token ids of a text, without BOS. special: control tokens spelt in it are parsed as such."""
+        data = text.encode("utf-8", "replace")
+        room = len(data) + 16
+        while True:
+            tokens = (llama_cpp.llama_token * room)()
+            count = llama_cpp.llama_tokenize(self._vocabulary, data, len(data), tokens, room, False, special)
+            if count >= 0:
+                return list(tokens[:count])
+            room = -count
+
+    def piece(self, token: int, special: bool = False) -> bytes:
+        """The bytes that a token stands for; control tokens give b"" unless `special`."""
+        key = (token, special)
+        piece = self._pieces.get(key)
+        if piece is None:
+            room = 64
+            while True:
+                buffer = ctypes.create_string_buffer(room)
+                count = llama_cpp.llama_token_to_piece(self._vocabulary, token, buffer, room, 0, special)
+                if count >= 0:
+                    break
+                room = -count
+            piece = self._pieces[key] = buffer.raw[:count]
+        return piece
+
+    def detokenise(self, tokens: Sequence[int], special: bool = True) -> bytes:
+        """The bytes of a token sequence, control tokens spelt out unless `special` is False."""
+        return b"".join(self.piece(token, special) for token in tokens)
+
+
+def _load_fault(path: Path, faults: Sequence[str]) -> str:
+    """One sentence out of llama.cpp's own complaints about a file."""
+    reasons = [fault for fault in faults if "error" in fault.lower() or "unknown" in fault.lower()]
+    reason = (reasons or list(faults) or ["llama.cpp gave no reason"])[0]
+    reason = reason.split("error loading model:")[-1].strip().rstrip(".")
+    advice = (
+        "update llama-cpp-python or choose another file"
+        if "unknown model architecture" in reason
+        else "check that the file is whole, or download it again"
+    )
+    return f"{path} cannot be loaded ({reason}): {advice}."

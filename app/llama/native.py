@@ -1,0 +1,42 @@
+"""llama.cpp's process-wide parts: initialisation and the log, which never reaches the terminal."""
+
+from __future__ import annotations
+
+import ctypes
+from collections import deque
+from functools import cache
+
+import llama_cpp
+
+# ggml_log_level
+_WARNING, _ERROR, _CONTINUED = 3, 4, 5
+
+
+class NativeLog:
+    """The last lines that llama.cpp logged. Warnings and errors are kept apart from the rest."""
+
+    def __init__(self, lines: int = 400) -> None:
+        self.lines: deque[str] = deque(maxlen=lines)
+        self.faults: deque[str] = deque(maxlen=40)
+        self._partial = ""
+        self._level = 0
+        # ctypes drops a callback that nobody holds; llama.cpp would then call freed memory.
+        self._callback = llama_cpp.llama_log_callback(self._receive)
+        llama_cpp.llama_log_set(self._callback, ctypes.c_void_p(0))
+
+    def _receive(self, level: int, text: bytes, _: object) -> None:
+        if level != _CONTINUED:
+            self._level = level
+        self._partial += text.decode("utf-8", "replace")
+        *whole, self._partial = self._partial.split("\n")
+        self.lines.extend(whole)
+        if self._level in (_WARNING, _ERROR):
+            self.faults.extend(line for line in whole if line.strip())
+
+
+@cache
+def native_log() -> NativeLog:
+    """Start llama.cpp once in this process and return its log."""
+    log = NativeLog()
+    llama_cpp.llama_backend_init()
+    return log

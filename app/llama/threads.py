@@ -1,0 +1,49 @@
+"""How many threads to decode with: one for each performance core this process may use.
+
+Decoding waits on memory. A second thread on the same core, or a slow efficiency core that all the
+others must wait for at every layer, makes it slower.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from pathlib import Path
+
+
+def performance_cores() -> int:
+    """Physical performance cores that this process may run on; at least 1."""
+    system = platform.system()
+    if system == "Linux":
+        return _linux_cores(Path("/sys/devices/system/cpu"), os.sched_getaffinity(0))
+    if system == "Darwin":
+        for key in ("hw.perflevel0.physicalcpu", "hw.physicalcpu"):
+            answer = subprocess.run(["sysctl", "-n", key], capture_output=True, text=True, check=False)
+            if answer.returncode == 0 and answer.stdout.strip().isdigit():
+                return max(1, int(answer.stdout))
+    # Windows counts hyper-threads and gives no portable way to tell cores apart.
+    return max(1, (os.cpu_count() or 2) // 2)
+
+
+def _linux_cores(root: Path, allowed: set[int]) -> int:
+    """Cores among `allowed` processors, less hyper-thread siblings and much slower cores."""
+    siblings: set[str] = set()
+    speeds: list[int] = []
+    for processor in sorted(allowed):
+        folder = root / f"cpu{processor}"
+        group = _read(folder / "topology" / "thread_siblings_list") or str(processor)
+        if group in siblings:
+            continue
+        siblings.add(group)
+        speed = _read(folder / "cpu_capacity") or _read(folder / "cpufreq" / "cpuinfo_max_freq")
+        speeds.append(int(speed) if speed and speed.isdigit() else 0)
+    fast = [speed for speed in speeds if speed >= 0.75 * max(speeds)]
+    return max(1, len(fast))
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,300 @@
+"""Self-speculation: a draft model that is the target itself without some of its layers.
+
+The copy shares vocabulary, embeddings and the layers that stay, so it needs no training and no download
+(Draft & Verify, arXiv 2309.08168; SWIFT, arXiv 2410.06916). It is written once, into a cache folder.
+Which layers are dropped decides everything; see `skipped_layers_default`.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import os
+import re
+import shutil
+import struct
+import time
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, TypeAlias
+
+from app.errors import SpecchatError, UsageError
+from app.models.chat_file import SKIPPED_LAYERS
+from app.models.gguf import Array, Header, Tensor
+from app.models.gguf_source import opened
+from app.models.gguf_types import ARRAY, BOOL, STRING, UINT32
+
+# Architectures whose layers are all alike in llama.cpp (src/models/): a layer's number changes nothing.
+_ALIKE = frozenset(
+    [
+        *("llama", "mistral3", "arcee", "seed_oss", "stablelm", "starcoder2", "internlm2"),
+        *("qwen2", "qwen2moe", "qwen3", "qwen3moe", "phi2", "phi3", "gemma", "chatglm", "glm4"),
+        *("granite", "granitemoe", "olmo", "olmoe"),
+    ]
+)
+# Every n-th layer attends to the whole context, the others to a window. The pattern follows the layer's
+# number, but may be given layer by layer, which keeps each layer's kind when the numbers change.
+_WINDOWED = {"gemma2": 2, "gemma3": 6, "gpt-oss": 2, "cohere2": 4, "olmo2": 4}
+# llama.cpp takes the attention scale of these from the number of layers.
+_SCALED_BY_DEPTH = {("gemma2", 46), ("gemma3", 62)}
+# Metadata that may be a list with a value for each layer (llama.cpp's get_key_or_arr and get_arr).
+_PATTERN = "attention.sliding_window_pattern"
+_BY_LAYER = (
+    "feed_forward_length",
+    "expert_feed_forward_length",
+    "expert_used_count",
+    "attention.head_count",
+    "attention.head_count_kv",
+    "deepstack_mapping",
+    _PATTERN,
+)
+
+_BLOCK = re.compile(r"blk\.(\d+)\.(.+)", re.DOTALL)
+_CHUNK = 4 << 20
+_DIGEST_BLOCKS, _DIGEST_BLOCK = 64, 64 << 10
+_CHOICE_BYTES = 1 << 16
+_STALE_SECONDS = 24 * 3600.0
+
+Piece: TypeAlias = bytes | tuple[int, int]
+"""A part of the file to be written: bytes, or a range (start, end) of the target's file."""
+
+
+def skipped_layers_default(block_count: int) -> tuple[int, ...]:
+    """Layers (from 0, ascending) to skip where nothing better was chosen; none of fewer than 8 layers.
+
+    A tenth of the layers, apart from each other, from 2/5 to 13/20 of the depth. The first and last
+    layers carry most: of the bundled model's 30, leaving out layer 1 alone keeps 15 % of the greedy
+    choices, layer 28 47 %, one of the middle mostly 70 to 80 % (240 tokens of two replies). Its default,
+    12, 14 and 17, keeps 67 %, the best of eight sets of three 71 %. Another measurement kept 73 % without
+    3 layers, 46 % without 6, 11 % without 10. Models differ, so a search for the set pays.
+    """
+    count = max(1, block_count // 10) if block_count >= 8 else 0
+    return tuple(2 * block_count // 5 + n * block_count // (4 * count) for n in range(count))
+
+
+def skip_problem(header: Header) -> str | None:
+    """A sentence that says why layers of this file cannot be skipped; None where they can."""
+    architecture, blocks = header.architecture, header.block_count
+    other = "choose another proposer, such as lookup."
+    if architecture not in _ALIKE and architecture not in _WINDOWED:
+        return (
+            f"Skipping layers is not supported for the architecture {architecture or 'of this file'}; {other}"
+        )
+    if isinstance(count := header.metadata.get("split.count"), int) and count > 1:
+        return f"{header.path.name} is split into parts, and layers are skipped in whole files only; {other}"
+    if header.count("nextn_predict_layers") is not None:
+        return (
+            f"Layers of {header.path.name} cannot be skipped, because its last ones are an MTP head; {other}"
+        )
+    if (architecture, blocks) in _SCALED_BY_DEPTH:
+        return f"{header.path.name} changes its attention with its number of layers; {other}"
+    if blocks is None or not any(_BLOCK.fullmatch(tensor.name) for tensor in header.tensors):
+        return f"{header.path.name} has no layers; choose a whole model."
+    if any(int(match[1]) >= blocks for t in header.tensors if (match := _BLOCK.fullmatch(t.name))):
+        return f"{header.path.name} is damaged: it has more layers than it says; download it again."
+    for key in _BY_LAYER:
+        value = header.metadata.get(f"{architecture}.{key}")
+        if isinstance(value, Array) and (value.length != blocks or value.kind == STRING):
+            return (
+                f"{header.path.name} is damaged: its list {key} does not fit its layers; download it again."
+            )
+    return None
+
+
+def skip_size(header: Header, layers: Collection[int]) -> int:
+    """Bytes of the file that `write_skip` would write.
+
+    Raises UsageError for layers that the model does not have, SpecchatError as `skip_problem` says.
+    """
+    return _size(_plan(header, layers))
+
+
+def write_skip(path: Path, header: Header, layers: Collection[int], directory: Path) -> Path:
+    """Write the model at `path` without `layers` (numbers from 0) into `directory`, and return the file.
+
+    The name comes from the content and the layers, so a file that is there already is returned as it is.
+    It appears whole or not at all. Raises UsageError for layers that the model does not have, and
+    SpecchatError where they cannot be skipped, the folder cannot be written, or room is short.
+    """
+    pieces = _plan(header, layers)
+    size = _size(pieces)
+    mask = sum(1 << layer for layer in layers)
+    written = directory / f"skip-{content_digest(header)}-{mask:x}.gguf"
+    if written.is_file() and written.stat().st_size == size:
+        return written
+    with _writing(written, size) as file:
+        for data in _contents(path, pieces):
+            file.write(data)
+    return written
+
+
+def content_digest(header: Header) -> str:
+    """16 hexadecimal digits that tell model files apart by what is in them, not by name or time.
+
+    Hashing 40 GB at each start would take a minute, so it covers the size, the whole header and 64
+    blocks of 64 KiB spread evenly over the file. A fine-tune changes practically every weight, so it
+    changes the blocks; should two files ever agree in all of them, the draft made from one is merely a
+    worse guess for the other, and verification keeps the output right.
+    """
+    digest = hashlib.blake2b(header.size.to_bytes(8, "little"), digest_size=8)
+    room = max(header.size - _DIGEST_BLOCK, 0)
+    starts = [room * n // (_DIGEST_BLOCKS - 1) for n in range(_DIGEST_BLOCKS)]
+    ranges = [(0, header.data_offset)]
+    ranges += [(start, min(start + _DIGEST_BLOCK, header.size)) for start in starts]
+    for data in _contents(header.path, ranges):
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def load_choice(directory: Path, digest: str) -> tuple[int, ...] | None:
+    """The layers chosen for the model of this `content_digest`; None without a choice that can be read."""
+    try:
+        chosen = json.loads((directory / _choice_name(digest)).read_bytes()[:_CHOICE_BYTES])
+    except (OSError, ValueError, RecursionError):
+        return None
+    layers = chosen.get("layers") if isinstance(chosen, dict) else None
+    if not isinstance(layers, list) or not all(type(layer) is int and layer >= 0 for layer in layers):
+        return None
+    return tuple(sorted(layers)) if len(set(layers)) == len(layers) else None
+
+
+def save_choice(directory: Path, digest: str, layers: Collection[int]) -> None:
+    """Keep the layers chosen for the model of this `content_digest`.
+
+    Raises SpecchatError when the folder cannot be written.
+    """
+    data = json.dumps({"layers": sorted(layers)}).encode()
+    with _writing(directory / _choice_name(digest), len(data)) as file:
+        file.write(data)
+
+
+def _choice_name(digest: str) -> str:
+    return f"skip-{digest}.json"
+
+
+def _plan(header: Header, layers: Collection[int]) -> list[Piece]:
+    """The file to be written, piece by piece."""
+    blocks = header.block_count or 0
+    problem = skip_problem(header)
+    if problem is not None:
+        raise SpecchatError(problem)
+    if len(set(layers)) < len(layers) or not all(0 <= layer < blocks for layer in layers):
+        raise UsageError(f"Layers to skip are different numbers from 0 to {blocks - 1}; name such.")
+    kept = [layer for layer in range(blocks) if layer not in layers]
+    if not kept:
+        raise UsageError("A draft needs a layer; name fewer layers to skip.")
+
+    entries = _entries(header, kept, sorted(layers))
+    tensors = list(_kept_tensors(header, kept))
+    alignment = header.alignment
+    infos: list[Piece] = []
+    data: list[Piece] = []
+    offset = 0
+    for name, tensor in tensors:
+        shape = struct.pack(f"<I{len(tensor.shape)}q", len(tensor.shape), *tensor.shape)
+        infos.append(_text(name) + shape + struct.pack("<IQ", tensor.kind, offset))
+        start = header.data_offset + tensor.offset
+        data.append((start, start + tensor.size))
+        data.append(bytes(-tensor.size % alignment))
+        offset += tensor.size + -tensor.size % alignment
+    start_of_file = b"GGUF" + struct.pack("<IQQ", header.version, len(tensors), len(entries))
+    head: list[Piece] = [start_of_file, *(piece for entry in entries.values() for piece in entry), *infos]
+    return [*head, bytes(-_size(head) % alignment), *data]
+
+
+def _entries(header: Header, kept: list[int], skipped: list[int]) -> dict[str, list[Piece]]:
+    """Metadata by key: the target's own bytes, but for what hangs on the number of layers."""
+    prefix = f"{header.architecture}."
+    entries: dict[str, list[Piece]] = {key: [span] for key, span in header.spans.items()}
+    entries[prefix + "block_count"] = [_entry(prefix + "block_count", UINT32, struct.pack("<I", len(kept)))]
+    for key in _BY_LAYER:
+        value = header.metadata.get(prefix + key)
+        if isinstance(value, Array):
+            step = value.size // value.length
+            head = _entry(prefix + key, ARRAY, struct.pack("<IQ", value.kind, len(kept)))
+            starts = [value.start + layer * step for layer in kept]
+            entries[prefix + key] = [head, *((start, start + step) for start in starts)]
+    period = _WINDOWED.get(header.architecture or "")
+    if period is not None and not isinstance(header.metadata.get(prefix + _PATTERN), Array):
+        period = header.count(_PATTERN) or period
+        windowed = bytes(layer % period < period - 1 for layer in kept)
+        pattern = struct.pack("<IQ", BOOL, len(kept)) + windowed
+        entries[prefix + _PATTERN] = [_entry(prefix + _PATTERN, ARRAY, pattern)]
+    entries[SKIPPED_LAYERS] = [_entry(SKIPPED_LAYERS, STRING, _text(" ".join(map(str, skipped))))]
+    return entries
+
+
+def _kept_tensors(header: Header, kept: list[int]) -> Iterator[tuple[str, Tensor]]:
+    """Tensors that stay, with their new names."""
+    numbers = {layer: number for number, layer in enumerate(kept)}
+    for tensor in header.tensors:
+        block = _BLOCK.fullmatch(tensor.name)
+        if block is None:
+            yield tensor.name, tensor
+        elif int(block[1]) in numbers:
+            yield f"blk.{numbers[int(block[1])]}.{block[2]}", tensor
+
+
+def _text(text: str) -> bytes:
+    data = text.encode()
+    return struct.pack("<Q", len(data)) + data
+
+
+def _entry(key: str, kind: int, value: bytes) -> bytes:
+    return _text(key) + struct.pack("<I", kind) + value
+
+
+def _size(pieces: list[Piece]) -> int:
+    return sum(len(piece) if isinstance(piece, bytes) else piece[1] - piece[0] for piece in pieces)
+
+
+def _contents(path: Path, pieces: Iterable[Piece]) -> Iterator[bytes]:
+    """The bytes of pieces, in chunks. Raises SpecchatError when `path` cannot be read or has shrunk."""
+    with opened(path) as (file, _):
+        for piece in pieces:
+            if isinstance(piece, bytes):
+                yield piece
+                continue
+            at, end = piece
+            file.seek(at)
+            while at < end:
+                data = file.read(min(_CHUNK, end - at))
+                if not data:
+                    raise SpecchatError(f"{path.name} has changed on the disk; open it again.")
+                at += len(data)
+                yield data
+
+
+@contextmanager
+def _writing(path: Path, size: int) -> Iterator[BinaryIO]:
+    """A file of `size` bytes that appears as `path` when it is whole, and leaves nothing otherwise."""
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _remove_stale(path.parent)
+        if shutil.disk_usage(path.parent).free < size:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        with open(part, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())  # else a power cut could leave the name without the content
+        os.replace(part, path)
+    except OSError as error:
+        if error.errno == errno.ENOSPC:
+            raise SpecchatError(
+                f"{path.parent} has no room for {size / 1e6:,.0f} MB more; free some space and try again."
+            ) from error
+        raise SpecchatError(f"{path} cannot be written ({error.strerror}); check the folder.") from error
+    finally:
+        with suppress(OSError):
+            part.unlink()
+
+
+def _remove_stale(directory: Path) -> None:
+    """Remove what a process that was killed left, a day later: another may be writing now."""
+    for part in directory.glob(".skip-*.part"):
+        with suppress(OSError):
+            if part.stat().st_mtime < time.time() - _STALE_SECONDS:
+                part.unlink()

@@ -1,0 +1,1 @@
+"""How to guess: one file a proposer, the contract in `base`, the names in `registry`."""

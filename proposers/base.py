@@ -1,0 +1,110 @@
+"""The contract of a proposer: guess the next tokens, watch what the target made of them.
+
+A proposer works on `history`, the committed tokens of prompt and reply, which it only reads. It
+never sees the target. What it needs of a model of its own is the small protocol `DraftModel`; what
+it needs of the reply's sampling settings is `RowSampler`. Both are handed in.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """One position's distribution on its support.
+
+    tokens: (m,) int64, in an order that the logits alone decide.
+    probabilities: (m,) float64, not negative, summing to 1.
+    """
+
+    tokens: NDArray[np.int64]
+    probabilities: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Drafted tokens, a chain.
+
+    q holds, for each token, the distribution that it was drawn from. None says that the guess is
+    deterministic: q is 1 at the token, and no distribution is built.
+    """
+
+    tokens: tuple[int, ...] = ()
+    q: tuple[Distribution, ...] | None = None
+
+
+NOTHING = Proposal()
+
+
+class RowSampler(Protocol):
+    """A reply's sampling settings, applied to logits of any model with the target's vocabulary."""
+
+    @property
+    def greedy(self) -> bool:
+        """True at temperature 0: the distribution is a single token."""
+
+    def choose(self, row: NDArray[np.float32], history: Sequence[int], drafted: Sequence[int]) -> int:
+        """The argmax of a row (V,), after penalties for history + drafted."""
+
+    def distributions(
+        self, rows: NDArray[np.float32], history: Sequence[int], drafted: Sequence[int]
+    ) -> list[Distribution]:
+        """The distributions of consecutive rows (n, V); the last follows history + drafted,
+        the one before it history + drafted[:-1], and so on."""
+
+    def draw(self, distribution: Distribution, rng: np.random.Generator) -> int:
+        """A token of a distribution, with one uniform of the generator."""
+
+
+class DraftModel(Protocol):
+    """A model with a cache of its own that a proposer may run."""
+
+    @property
+    def capacity(self) -> int:
+        """Tokens that the cache can hold."""
+
+    @property
+    def seconds(self) -> float:
+        """Time spent in forward so far."""
+
+    @property
+    def length(self) -> int:
+        """Tokens in the cache."""
+
+    def forward(self, tokens: Sequence[int], rows: int = 1) -> NDArray[np.float32]:
+        """Append tokens to the cache; logits (rows, V) after the last `rows` of them.
+
+        The result is a view that the next forward overwrites.
+        """
+
+    def rollback(self, length: int) -> None:
+        """Keep the first `length` tokens of the cache only."""
+
+
+class Proposer(Protocol):
+    """Guesses tokens. Every method may be called between any two passes, for any history."""
+
+    @property
+    def name(self) -> str:
+        """The registry's name, shown as the origin of accepted tokens."""
+
+    @property
+    def model_seconds(self) -> float:
+        """Time spent in a model of its own so far; 0.0 without one."""
+
+    def begin(self, history: Sequence[int]) -> None:
+        """Catch up with a history, which may differ in any way from the last one seen."""
+
+    def propose(
+        self, history: Sequence[int], limit: int, sampler: RowSampler, rng: np.random.Generator
+    ) -> Proposal:
+        """At most `limit` (≥ 1) tokens that may follow. `history` extends the one seen last."""
+
+    def observe(self, history: Sequence[int]) -> None:
+        """A pass committed its tokens: `history` is what stands, rejected drafts are gone."""

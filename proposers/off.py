@@ -1,0 +1,27 @@
+"""Plain decoding: a proposer that never guesses."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from proposers.base import NOTHING, Proposal, RowSampler
+
+
+class Off:
+    """Drafts nothing, so that each pass makes one token."""
+
+    name = "off"
+    model_seconds = 0.0
+
+    def begin(self, history: Sequence[int]) -> None:
+        """Nothing to catch up with."""
+
+    def propose(
+        self, history: Sequence[int], limit: int, sampler: RowSampler, rng: np.random.Generator
+    ) -> Proposal:
+        return NOTHING
+
+    def observe(self, history: Sequence[int]) -> None:
+        """Nothing to learn."""

