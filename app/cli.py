@@ -77,8 +77,19 @@ def _parser() -> argparse.ArgumentParser:
     add = model.add_argument
     add("--model", metavar="M", help="path of a .gguf or a name of the catalogue (default: the bundled one)")
     add("--draft", metavar="D", help="a smaller model with the same vocabulary")
-    add("--ctx", type=_whole(2, _LARGEST), metavar="N", help="context in tokens (default: 8192, more if needed)")
-    add("--gpu-layers", type=_whole(-1, _LARGEST), default=-1, metavar="N", help="layers on the GPU (default: all)")
+    add(
+        "--ctx",
+        type=_whole(2, _LARGEST),
+        metavar="N",
+        help="tokens of context (default: 8192, more if needed)",
+    )
+    add(
+        "--gpu-layers",
+        type=_whole(-1, _LARGEST),
+        default=-1,
+        metavar="N",
+        help="layers on the GPU (default: all)",
+    )
     add("--threads", type=_whole(1, _MOST_THREADS), metavar="N", help="default: the performance cores")
     add("--flash-attention", choices=("auto", "on", "off"), default="auto")
     add("--kv-type", choices=_KV_TYPES, default="f16", help="numbers in the cache (default: f16)")

@@ -156,14 +156,13 @@ class Engine:
         history = self._history
         draft = proposal.tokens
         rows = self.target.forward([history[-1], *draft], rows=1 + len(draft))
+        if sampler.greedy:
+            # Row by row: the rows behind the first mismatch need not be looked at.
+            return match_rule(draft, lambda index: sampler.choose(rows[index], history, draft[:index]))
+        p = sampler.distributions(rows, history, draft)
         if proposal.q is None:
-            committed = match_rule(
-                draft, lambda index: sampler.sample(rows[index], history, draft[:index], rng)
-            )
-        else:
-            p = sampler.distributions(rows, history, draft)
-            committed = verify_sampled(self.rule, draft, proposal.q, p, rng)
-        return committed
+            return match_rule(draft, lambda index: sampler.draw(p[index], rng))
+        return verify_sampled(self.rule, draft, proposal.q, p, rng)
 
     def _measure_plain(self) -> float | None:
         """Median seconds of a pass that drafts nothing, run behind the reply and taken back."""

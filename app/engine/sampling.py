@@ -6,6 +6,7 @@ the distribution at temperature 1, and every step sees only what the one before 
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Sequence
@@ -72,14 +73,6 @@ class Sampler:
     def greedy(self) -> bool:
         return self.settings.temperature == 0.0
 
-    def sample(
-        self, row: Logits, history: Sequence[int], drafted: Sequence[int], rng: np.random.Generator
-    ) -> int:
-        """The token that follows history + drafted, given its logits (V,)."""
-        if self.greedy:
-            return self.choose(row, history, drafted)
-        return self.draw(self.distributions(row[None], history, drafted)[0], rng)
-
     def choose(self, row: Logits, history: Sequence[int], drafted: Sequence[int]) -> int:
         """The argmax of a row (V,) after penalties; the smaller id where two tie."""
         if self.settings.penalised:
@@ -101,8 +94,7 @@ class Sampler:
             one = np.ones(1)
             return [Distribution(np.array([row.argmax()]), one) for row in rows]
         if 0 < settings.top_k < rows.shape[1]:
-            tokens, logits = top_candidates(rows, settings.top_k)
-            return self._truncate(tokens, logits)
+            return self._truncate(*top_candidates(rows, settings.top_k))
         return [self._without_top_k(row) for row in rows]
 
     def _penalise(self, rows: Logits, history: Sequence[int], drafted: Sequence[int]) -> Logits:
@@ -128,21 +120,21 @@ class Sampler:
     def _truncate(self, tokens: NDArray[np.int64], logits: Logits) -> list[Distribution]:
         """Top-p, min-p and temperature on candidates (n, m), sorted, that top-k kept."""
         settings = self.settings
-        centred = (logits - logits[:, :1]).astype(np.float64)
-        weights = np.exp(centred)
-        kept = np.ones(weights.shape, np.bool_)
-        if settings.top_p < 1.0:
-            before = np.cumsum(weights, axis=1) - weights
-            kept = before < settings.top_p * weights.sum(axis=1, keepdims=True)
-            kept[:, 0] = True
-        if settings.min_p > 0.0:
-            kept &= weights >= settings.min_p
-        tempered = np.exp(centred / settings.temperature) * kept
-        tempered /= tempered.sum(axis=1, keepdims=True)
-        return [
-            Distribution(tokens[index, :size], tempered[index, :size])
-            for index, size in enumerate(kept.sum(axis=1).tolist())
-        ]
+        centred = logits.astype(np.float64)
+        centred -= centred[:, :1]
+        tempered = np.exp(centred / settings.temperature)
+        found = []
+        # Candidates are sorted, so both rules keep the first so many; some forty plain floats are
+        # counted before numpy has begun.
+        for index, weights in enumerate(np.exp(centred).tolist()):
+            enough = settings.top_p * sum(weights) if settings.top_p < 1.0 else math.inf
+            size, reached = 1, weights[0]
+            while size < len(weights) and reached < enough and weights[size] >= settings.min_p:
+                reached += weights[size]
+                size += 1
+            kept = tempered[index, :size]
+            found.append(Distribution(tokens[index, :size], kept / np.add.reduce(kept)))
+        return found
 
     def _without_top_k(self, row: Logits) -> Distribution:
         """One row (V,) without top-k: the nucleus, the tokens above min-p, or all of them."""
@@ -178,6 +170,6 @@ def draw_index(weights: NDArray[np.float64], rng: np.random.Generator) -> int:
     `bisect` compares the uniform with single numbers, which lets the tests enumerate every outcome
     of the code that runs.
     """
-    cumulative = np.cumsum(weights)
+    cumulative = weights.cumsum()
     cumulative /= cumulative[-1]
     return bisect_right(cumulative, rng.random())

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-_DEPTH, _COARSE = 32, 8
+_DEPTH, _COARSE = 64, 4
 
 
 def top_candidates(rows: NDArray[np.float32], count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
@@ -24,40 +24,45 @@ def top_candidates(rows: NDArray[np.float32], count: int) -> tuple[NDArray[np.in
     if count > coarse // 2:
         # So many that most columns would be looked at again: the exact bound costs less.
         bound = np.partition(rows, size - count, axis=1)[:, size - count]
-        row_of, index_of = np.nonzero(rows >= bound[:, None])
-        value_of = rows[row_of, index_of]
-        return _largest_first(row_of, index_of, value_of, number, count)
+        owners, indices = (rows >= bound[:, None]).nonzero()
+        return _largest_first(owners, indices, rows[owners, indices], number, count)
+    # Methods and reduce of ufuncs rather than functions of numpy: most of these arrays are so small that
+    # a function's way to its loop costs as much as the loop.
     block = rows[:, : _DEPTH * width].reshape(number, _DEPTH, width)
-    maxima = block.max(axis=1)
-    coarse_maxima = maxima[:, : _COARSE * coarse].reshape(number, _COARSE, coarse).max(axis=1)
-    bound = np.partition(coarse_maxima, coarse - count, axis=1)[:, coarse - count]
-    flat = np.flatnonzero(maxima >= bound[:, None])
-    owner = flat // width
-    column = flat - owner * width
-    entries = block[owner, :, column]
-    hits = np.flatnonzero(entries >= bound[owner][:, None])
-    place = hits // _DEPTH
-    row_of = owner[place]
-    index_of = (hits - place * _DEPTH) * width + column[place]
-    value_of = entries.ravel()[hits]
+    maxima = np.maximum.reduce(block, axis=1)
+    coarse_maxima = np.maximum.reduce(maxima[:, : _COARSE * coarse].reshape(number, _COARSE, coarse), axis=1)
+    coarse_maxima.partition(coarse - count, axis=1)
+    bound = coarse_maxima[:, coarse - count]
+    flat = (maxima >= bound[:, None]).ravel().nonzero()[0]
+    owners = flat // width
+    columns = flat - owners * width
+    entries = block[owners, :, columns]
+    hits = (entries >= bound[owners][:, None]).ravel().nonzero()[0]
+    places = hits // _DEPTH
+    indices = (hits - places * _DEPTH) * width + columns[places]
+    owners = owners[places]
+    values = entries.ravel()[hits]
     tail = _DEPTH * width
     if tail < size:
-        tail_row, tail_column = np.nonzero(rows[:, tail:] >= bound[:, None])
-        row_of = np.concatenate([row_of, tail_row])
-        index_of = np.concatenate([index_of, tail_column + tail])
-        value_of = np.concatenate([value_of, rows[tail_row, tail_column + tail]])
-    return _largest_first(row_of, index_of, value_of, number, count)
+        tail_owners, tail_columns = (rows[:, tail:] >= bound[:, None]).nonzero()
+        owners = np.concatenate([owners, tail_owners])
+        indices = np.concatenate([indices, tail_columns + tail])
+        values = np.concatenate([values, rows[tail_owners, tail_columns + tail]])
+    return _largest_first(owners, indices, values, number, count)
 
 
 def _largest_first(
-    row_of: NDArray[np.int64],
-    index_of: NDArray[np.int64],
-    value_of: NDArray[np.float32],
+    owners: NDArray[np.int64],
+    indices: NDArray[np.int64],
+    values: NDArray[np.float32],
     number: int,
     count: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The `count` largest of each row's candidates (each row has at least so many)."""
-    order = np.lexsort((index_of, -value_of, row_of))
-    starts = np.searchsorted(row_of[order], np.arange(number))
+    """The `count` largest of each row's candidates; each row owns at least so many."""
+    if number == 1:
+        chosen = np.lexsort((indices, -values))[None, :count]
+        return indices[chosen], values[chosen]
+    order = np.lexsort((indices, -values, owners))
+    starts = owners[order].searchsorted(np.arange(number))
     chosen = order[starts[:, None] + np.arange(count)]
-    return index_of[chosen], value_of[chosen]
+    return indices[chosen], values[chosen]

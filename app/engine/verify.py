@@ -64,16 +64,17 @@ def block_rule(draft: Sequence[int], q: Rows, p: Rows, rng: np.random.Generator)
     and result as for `token_rule`.
     """
     k = len(draft)
-    accepted = 0
     running = [1.0]
-    for index, token in enumerate(draft, start=1):
-        ratio = _ratio(p[index - 1, token], q[index - 1, token])
-        running.append(min(1.0, running[-1] * ratio))
+    for index, token in enumerate(draft):
+        running.append(min(1.0, running[-1] * _ratio(p[index, token], q[index, token])))
+    weights = np.array(running[1:k])[:, None]
+    excess = np.maximum(weights * p[1:k] - q[1:k], 0.0).sum(axis=1).tolist()
+    accepted = 0
+    for index in range(1, k + 1):
         if index < k:
-            excess = float(np.maximum(running[index] * p[index] - q[index], 0.0).sum())
-            denominator = excess + 1.0 - running[index]
+            denominator = excess[index - 1] + 1.0 - running[index]
             # 0/0 only where P_i = 1 and p = q: then the next position is accepted for certain.
-            h = excess / denominator if denominator > 0.0 else 1.0
+            h = excess[index - 1] / denominator if denominator > 0.0 else 1.0
         else:
             h = running[k]
         if rng.random() < h:
@@ -109,11 +110,11 @@ def verify_sampled(
     q has k entries, p has k + 1. The dense rows that the rule sees are a few hundred wide where the
     vocabulary is 150,000.
     """
-    vocabulary = np.unique(np.concatenate([row.tokens for row in (*p, *q)]))
-    dense_q = np.zeros((len(q), len(vocabulary)))
-    dense_p = np.zeros((len(p), len(vocabulary)))
-    for dense, rows in ((dense_q, q), (dense_p, p)):
-        for index, row in enumerate(rows):
-            dense[index, np.searchsorted(vocabulary, row.tokens)] = row.probabilities
-    compact = np.searchsorted(vocabulary, np.asarray(draft)).tolist()
-    return [int(vocabulary[token]) for token in rule(compact, dense_q, dense_p, rng)]
+    rows = (*q, *p)
+    vocabulary, columns = np.unique(np.concatenate([row.tokens for row in rows]), return_inverse=True)
+    owners = np.repeat(np.arange(len(rows)), [len(row.tokens) for row in rows])
+    dense = np.zeros((len(rows), len(vocabulary)))
+    dense[owners, columns] = np.concatenate([row.probabilities for row in rows])
+    compact = np.searchsorted(vocabulary, draft).tolist()
+    committed = rule(compact, dense[: len(q)], dense[len(q) :], rng)
+    return [int(vocabulary[token]) for token in committed]

@@ -65,7 +65,11 @@ def check_file(path: Path) -> Header:
     return header
 
 
-def open_model(path: Path, settings: ModelSettings, progress: Callable[[float], bool] | None = None) -> Model:
+def open_model(
+    path: Path,
+    settings: ModelSettings | None = None,
+    progress: Callable[[float], bool] | None = None,
+) -> Model:
     """Check a file's header, then load it. Raises SpecchatError where either fails."""
     check_file(path)
     return Model(path, settings, progress)

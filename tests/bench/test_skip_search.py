@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 from app.bench import skip_search
+from app.bench.layer_choice import Layers, expected, greedy_search, overlap, survival
 from app.bench.prompts import Prompt
-from app.bench.skip_search import Layers, expected, greedy_search, main, overlap, survival
+from app.bench.skip_search import main
 from app.errors import SpecchatError, UsageError
 from app.llama import Cancelled, Context
 from app.models.gguf import read_header

@@ -136,7 +136,7 @@ def test_a_file_cut_short(tiny_path: Path, tmp_path: Path, share: float) -> None
 def test_an_unknown_architecture_asks_for_an_update(tmp_path: Path) -> None:
     """Lost otherwise: a person would download a good file again, for nothing."""
     path = write_tiny(tmp_path / "new.gguf", architecture="tomorrow")
-    with pytest.raises(SpecchatError, match="'tomorrow'.*update llama-cpp-python"):
+    with pytest.raises(SpecchatError, match=r"'tomorrow'.*update llama-cpp-python"):
         Model(path)
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from app.errors import SpecchatError
@@ -14,7 +13,7 @@ from app.llama.quantise import FileType, requantise
 from app.models.gguf import read_header
 
 
-def test_a_copy_loads_and_says_nearly_the_same(bundled: Path, requantised: Callable[[FileType], Path]) -> None:
+def test_a_copy_loads_and_agrees(bundled: Path, requantised: Callable[[FileType], Path]) -> None:
     """Lost otherwise: benchmarks of pairs that do not load, or say other things."""
     path = requantised("Q8_0")
     assert read_header(path).quantisation == "Q8_0"

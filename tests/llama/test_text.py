@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ def test_a_text_cut_anywhere_comes_out_whole(text: str, cuts: list[int]) -> None
     data = text.encode("utf-8", "replace")
     stream = TextStream()
     places = [0, *sorted(cut for cut in cuts if cut < len(data)), len(data)]
-    shown = [stream.feed(data[begin:end]) for begin, end in zip(places, places[1:], strict=False)]
+    shown = [stream.feed(data[begin:end]) for begin, end in pairwise(places)]
     assert "".join(shown) == data.decode()
 
 

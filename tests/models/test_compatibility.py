@@ -13,7 +13,9 @@ from app.models.locate import open_draft
 from tests.tiny import BOS, EOS, IM_END, Extra, _tokenizer, write_tiny
 
 
-def problem(folder: Path, target: Extra | None = None, draft: Extra | None = None, size: int = 288) -> str | None:
+def problem(
+    folder: Path, target: Extra | None = None, draft: Extra | None = None, size: int = 288
+) -> str | None:
     """What is said of a pair with this metadata; `size` is that of the draft's vocabulary."""
     vocabulary = ModelSettings(vocabulary_only=True)
     first = write_tiny(folder / "target.gguf", extra=target)

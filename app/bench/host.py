@@ -1,0 +1,89 @@
+"""What a pass costs outside the models: verification on synthetic rows, and whole replies."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from app.bench.workbench import Workbench
+from app.engine.sampling import Sampler, Sampling
+from app.engine.verify import block_rule, match_rule, verify_sampled
+from app.llama import ContextSettings
+from app.models.locate import find_model
+
+SETTINGS = Sampling(temperature=0.8, top_k=40, top_p=0.95, min_p=0.0)
+REPEATS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """Median microseconds a pass."""
+
+    what: str
+    host_us: float
+
+
+def synthetic(rows: int, vocabulary: int, sampled: bool, seed: int = 0) -> float:
+    """Microseconds to verify a draft of rows - 1 tokens that is wholly accepted, on random logits.
+
+    sampled: the draft has distributions (the block rule), else it is deterministic.
+    """
+    rng = np.random.default_rng(seed)
+    logits = (3 * rng.standard_normal((rows, vocabulary))).astype(np.float32)
+    sampler = Sampler(SETTINGS)
+    history = rng.integers(vocabulary, size=200).tolist()
+    q = sampler.distributions(logits[:-1], history, [0] * (rows - 2))
+    draft = [int(row.tokens[0]) for row in q]
+    times = []
+    for repeat in range(REPEATS):
+        draws = np.random.default_rng(repeat)
+        started = time.perf_counter()
+        p = sampler.distributions(logits, history, draft)
+        if sampled:
+            verify_sampled(block_rule, draft, q, p, draws)
+        else:
+            match_rule(draft, lambda index, p=p, draws=draws: sampler.draw(p[index], draws))  # type: ignore[misc]
+        times.append(time.perf_counter() - started)
+    return median(times) * 1e6
+
+
+def replies(path: Path, seed: int = 0) -> list[Row]:
+    """Host time of whole replies on a model, per proposer, greedy and at the default settings."""
+    rows = []
+    with Workbench(path, ContextSettings()) as bench:
+        prompts = bench.prompts(4, 128)
+        for label, sampling in (("greedy", Sampling(temperature=0.0)), ("default sampling", Sampling())):
+            for name, proposer in bench.proposers().items():
+                hosts = [
+                    bench.reply(prompt, proposer, sampling=sampling).host_seconds_per_pass or 0.0
+                    for prompt in prompts
+                ]
+                rows.append(Row(f"{name}, {label}", median(hosts) * 1e6))
+    return rows
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the table, or with --json a list of rows."""
+    parser = argparse.ArgumentParser(prog="specchat bench host", description=__doc__)
+    parser.add_argument("--model", help="a .gguf (default: the bundled model)")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args(arguments)
+    rows = [
+        Row("8 rows of 152k, deterministic draft", synthetic(8, 152_064, sampled=False)),
+        Row("8 rows of 152k, sampled draft", synthetic(8, 152_064, sampled=True)),
+        *replies(find_model(options.model)),
+    ]
+    if options.json:
+        print(json.dumps([asdict(row) for row in rows]))
+        return 0
+    print(f"{'pass':<40}{'host µs':>9}")
+    for row in rows:
+        print(f"{row.what:<40}{row.host_us:>9.0f}")
+    return 0

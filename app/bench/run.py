@@ -1,0 +1,27 @@
+"""`specchat bench NAME`: each benchmark is a module beside this one with a `main`."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+
+from app.errors import UsageError
+
+BENCHMARKS = {
+    "plain": "plain decoding against llama.cpp's bare loop, in turn",
+    "host": "time of a pass outside the models",
+    "lookup": "time of a lookup step as the history grows",
+    "identity": "greedy replies in exact mode are the same with every proposer",
+}
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the named benchmark; returns its exit code."""
+    name = arguments[0] if arguments else ""
+    if name in ("-h", "--help"):
+        print("\n".join(f"specchat bench {known:<10}{about}" for known, about in BENCHMARKS.items()))
+        return 0
+    if name not in BENCHMARKS:
+        raise UsageError(f"There is no benchmark {name!r}: choose one of {', '.join(BENCHMARKS)}.")
+    code: int = importlib.import_module(f"app.bench.{name}").main(arguments[1:])
+    return code
