@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from app.arguments import Parser, whole
 from app.chat.gate import clean
 from app.errors import SpecchatError, UsageError
 from proposers.registry import KINDS
@@ -21,13 +22,6 @@ _LONGEST_K = 32
 # ggml has room for so many threads, and the native settings for so large a number.
 _MOST_THREADS = 512
 _LARGEST = 2**31 - 1
-
-
-class _Parser(argparse.ArgumentParser):
-    """Faults of usage in one line, as all others."""
-
-    def error(self, message: str) -> None:  # type: ignore[override]
-        raise UsageError(f"{message[:1].upper()}{message[1:]}. See {self.prog} --help.")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,7 +55,7 @@ def _chat_or_answer(arguments: Sequence[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = Parser(
         prog="specchat",
         description="Ask a local model. Speculative decoding makes it faster and changes no probability.",
         epilog=f"Commands: {', '.join(_COMMANDS)}; each has its own --help.",
@@ -79,18 +73,18 @@ def _parser() -> argparse.ArgumentParser:
     add("--draft", metavar="D", help="a smaller model with the same vocabulary")
     add(
         "--ctx",
-        type=_whole(2, _LARGEST),
+        type=whole(2, _LARGEST),
         metavar="N",
         help="tokens of context (default: 8192, more if needed)",
     )
     add(
         "--gpu-layers",
-        type=_whole(-1, _LARGEST),
+        type=whole(-1, _LARGEST),
         default=-1,
         metavar="N",
         help="layers on the GPU (default: all)",
     )
-    add("--threads", type=_whole(1, _MOST_THREADS), metavar="N", help="default: the performance cores")
+    add("--threads", type=whole(1, _MOST_THREADS), metavar="N", help="default: the performance cores")
     add("--flash-attention", choices=("auto", "on", "off"), default="auto")
     add("--kv-type", choices=_KV_TYPES, default="f16", help="numbers in the cache (default: f16)")
     add("--no-mmap", action="store_true", help="read the weights into memory")
@@ -117,8 +111,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--repeat-penalty", type=float, default=1.0, metavar="R", help="1 for off (default: 1)")
     add("--frequency-penalty", type=float, default=0.0, metavar="F", help="0 for off (default: 0)")
     add("--presence-penalty", type=float, default=0.0, metavar="F", help="0 for off (default: 0)")
-    add("--seed", type=_whole(0), metavar="S", help="default: a new one, shown at the end")
-    add("--max-tokens", type=_whole(1), default=1024, metavar="N", help="default: 1024")
+    add("--seed", type=whole(0), metavar="S", help="default: a new one, shown at the end")
+    add("--max-tokens", type=whole(1), default=1024, metavar="N", help="default: 1024")
     add("--stop", action="append", default=[], metavar="S", help="end the reply before this text")
     return parser
 
@@ -166,21 +160,6 @@ def _one_shot(options: argparse.Namespace) -> OneShot:
         json=options.json,
         agreed=options.yes,
     )
-
-
-def _whole(least: int, most: int | None = None) -> Callable[[str], int]:
-    def parse(text: str) -> int:
-        try:
-            number = int(text)
-        except ValueError:
-            number = least - 1
-        if number < least:
-            raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
-        if most is not None and number > most:
-            raise argparse.ArgumentTypeError(f"{text} is more than {most}")
-        return number
-
-    return parse
 
 
 def _draft_length(text: str) -> int | None:

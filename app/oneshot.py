@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from app.arguments import ask
 from app.assembly import Assembly, Setup
 from app.chat.documents import Document, read_document, read_stdin, with_documents
 from app.chat.gate import clean
@@ -40,15 +41,6 @@ class OneShot:
     agreed: bool = False
 
 
-class Interrupt:
-    """Ctrl+C as a flag that the engine's thread asks for, between passes and during long ones."""
-
-    def __init__(self) -> None:
-        self._event = threading.Event()
-        self.is_set = self._event.is_set
-        self.set = self._event.set
-
-
 def run(arguments: OneShot) -> int:
     """Answer, and return the exit code.
 
@@ -57,7 +49,7 @@ def run(arguments: OneShot) -> int:
     a pipe that stays open can only be given up by the thread that gets the signal.
     """
     prompt = with_documents(_checked_prompt(arguments.prompt), _documents(arguments.files))
-    interrupt = Interrupt()
+    interrupt = threading.Event()
     outcome: list[int | BaseException] = []
 
     def work() -> None:
@@ -84,12 +76,12 @@ def run(arguments: OneShot) -> int:
     return result
 
 
-def _answer(arguments: OneShot, prompt: str, interrupt: Interrupt) -> int:
+def _answer(arguments: OneShot, prompt: str, interrupt: threading.Event) -> int:
     progress = Progress(shown=sys.stderr.isatty() and not arguments.json)
     with Assembly(
         arguments.setup,
         stop=interrupt.is_set,
-        agree=lambda question: arguments.agreed or _ask(question),
+        agree=lambda question: arguments.agreed or ask(question),
         progress=lambda share: not interrupt.is_set(),
     ) as assembly:
         target = assembly.target
@@ -153,14 +145,6 @@ def _template(name: str | None, model: Model) -> Template:
             f"{model.path.name} has no chat template: name one with --template, such as chatml."
         )
     return Template(source, model.token_text(model.bos), model.token_text(model.vocabulary.eos))
-
-
-def _ask(question: str) -> bool:
-    """A yes or no from the terminal; no where nobody can answer."""
-    if sys.stdin is None or not sys.stdin.isatty():
-        return False
-    print(question, "[y/N]", end=" ", file=sys.stderr, flush=True)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 class Progress:

@@ -87,11 +87,10 @@ def test_a_flipped_bit_never_aborts(tiny_path: Path, tmp_path: Path, seed: int) 
         assert out == b""
 
 
-@pytest.mark.xfail(strict=True, raises=IndexError, reason="logits that are not numbers reach the sampler")
 def test_a_model_that_computes_no_numbers(ask: Ask, tmp_path: Path) -> None:
     """Lost otherwise: a traceback, where a file is damaged so that its logits are NaN."""
     path = write_tiny(tmp_path / "nan.gguf", extra={"llama.rope.freq_base": float("nan")})
-    assert "nan.gguf" in fault(ask, 3, "-p", "hi", "--model", path)
+    assert "NaN" in fault(ask, 3, "-p", "hi", "--model", path)
 
 
 def test_an_unknown_architecture(ask: Ask, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import time
 from collections.abc import Sequence
@@ -12,6 +11,7 @@ from statistics import median
 
 import numpy as np
 
+from app.arguments import Parser
 from app.bench.workbench import Workbench
 from app.engine.sampling import Sampler, Sampling
 from app.engine.verify import block_rule, match_rule, verify_sampled
@@ -71,7 +71,7 @@ def replies(path: Path, seed: int = 0) -> list[Row]:
 
 def main(arguments: Sequence[str]) -> int:
     """Print the table, or with --json a list of rows."""
-    parser = argparse.ArgumentParser(prog="specchat bench host", description=__doc__)
+    parser = Parser(prog="specchat bench host", description=__doc__)
     parser.add_argument("--model", help="a .gguf (default: the bundled model)")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from app.arguments import Parser
 from app.bench.workbench import Workbench
 from app.engine.events import Finished, Pass
 from app.engine.loop import Engine
@@ -56,7 +56,7 @@ def compare(
 
 def main(arguments: Sequence[str]) -> int:
     """Print a line for each variant; exit code 1 where any reply differs."""
-    parser = argparse.ArgumentParser(prog="specchat bench identity", description=__doc__)
+    parser = Parser(prog="specchat bench identity", description=__doc__)
     parser.add_argument("--model", help="a .gguf (default: the bundled model)")
     parser.add_argument("--prompts", type=int, default=20, help="of the project's own (default: 20)")
     options = parser.parse_args(arguments)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import random
 from collections.abc import Callable, Sequence
@@ -13,6 +12,7 @@ from typing import cast
 
 import numpy as np
 
+from app.arguments import Parser
 from proposers.base import RowSampler
 from proposers.lookup import Lookup
 
@@ -87,7 +87,7 @@ def _steps(lookup: Lookup, history: list[int], following: Sequence[int]) -> list
 
 def main(arguments: Sequence[str]) -> int:
     """Print the table, or with --json a list of rows."""
-    parser = argparse.ArgumentParser(prog="specchat bench lookup", description=__doc__)
+    parser = Parser(prog="specchat bench lookup", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     options = parser.parse_args(arguments)
     rows = run()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
 
+from app.arguments import Parser
 from app.engine.control import ThroughputController
 from app.engine.events import Finished, Request
 from app.engine.loop import Engine
@@ -52,7 +52,7 @@ def run(model: Model, pairs: int, tokens: int) -> Comparison:
 
 def main(arguments: Sequence[str]) -> int:
     """Print the comparison, or with --json an object."""
-    parser = argparse.ArgumentParser(prog="specchat bench plain", description=__doc__)
+    parser = Parser(prog="specchat bench plain", description=__doc__)
     parser.add_argument("--model", help="a .gguf (default: the bundled model)")
     parser.add_argument("--pairs", type=int, default=15, help="default: 15")
     parser.add_argument("--tokens", type=int, default=128, help="tokens of each run (default: 128)")

@@ -22,13 +22,13 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
+from app.arguments import Parser, ask, whole
 from app.assembly import ASK_ABOVE_BYTES, cache_folder
 from app.bench.layer_choice import HANDFUL, Expected, Layers, expected, greedy_search, overlap, survival
 from app.bench.prompts import load_prompts
 from app.chat.documents import read_document
 from app.chat.prompt import encode
 from app.chat.template import Message, Template, named_template
-from app.cli import _Parser, _whole
 from app.engine.calibration import WIDTHS, calibrate
 from app.engine.control import LONGEST
 from app.engine.sampling import Sampler, Sampling
@@ -38,7 +38,6 @@ from app.llama.context import MAX_ROWS
 from app.models import skip
 from app.models.gguf import Header
 from app.models.locate import check_file, find_model, open_model
-from app.oneshot import _ask
 from proposers.base import Distribution
 
 # Replies to measure on, tokens of each (one forward returns all its rows), and how many tokens of a given
@@ -249,11 +248,11 @@ def _search(header: Header, target: Context, samples: list[Sample], layers: rang
 
 def main(arguments: Sequence[str]) -> int:
     """Choose the layers that `--proposer skip` leaves out. Returns the exit code."""
-    parser = _Parser(prog="specchat skip-search", description="Choose the layers that skip leaves out.")
+    parser = Parser(prog="specchat skip-search", description="Choose the layers that skip leaves out.")
     add = parser.add_argument
     add("model", nargs="?", metavar="MODEL", help="path of a .gguf or a name (default: the bundled one)")
     add("--calibration", type=Path, metavar="FILE", help="a text to measure on (default: replies of MODEL)")
-    add("--most", type=_whole(1), metavar="N", help="layers to leave out at most (default: a fifth)")
+    add("--most", type=whole(1), metavar="N", help="layers to leave out at most (default: a fifth)")
     add("--yes", action="store_true", help="write copies above 1 GB without asking")
     options = parser.parse_args(arguments)
     header = check_file(find_model(options.model))
@@ -266,7 +265,7 @@ def main(arguments: Sequence[str]) -> int:
         raise SpecchatError(f"{header.path.name} has too few layers to leave one out: use another proposer.")
     size, folder = max(skip.skip_size(header, (layer,)) for layer in layers), cache_folder()
     print(f"Copies of {size / 1e6:,.0f} MB are written to {folder}, one at a time.", file=sys.stderr)
-    if size > ASK_ABOVE_BYTES and not options.yes and not _ask("Write them?"):
+    if size > ASK_ABOVE_BYTES and not options.yes and not ask("Write them?"):
         raise UsageError("Nothing was measured, as no copy may be written: agree, or give --yes.")
     for left in folder.glob("skip-search-*"):
         # A search that was killed left it; one that runs writes into its own all the time.

@@ -4,6 +4,7 @@ The template comes out of a file that somebody downloaded, so it is treated as f
 `sandbox.py`). The conventions (variables, block trimming, helpers) are those of Hugging Face's templates.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -120,7 +121,8 @@ def named_template(name: str) -> str:
     if name in BUILT_IN:
         return BUILT_IN[name]
     path = Path(name)
-    if not path.is_file():
+    # Unlike Path.is_file, this has an answer for names too long to look up.
+    if not os.path.isfile(name):
         raise UsageError(
             f"There is no chat template called {name!r}: "
             f"use {', '.join(BUILT_IN)}, or the path of a Jinja file."

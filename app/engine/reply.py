@@ -33,7 +33,8 @@ class Reply:
         self._longest_stop = max(map(len, self._stop), default=0)
         self._max_tokens = max_tokens
         self._stream = TextStream()
-        # Where each token's text ends; one further while it holds a character's first bytes.
+        # With stop strings: where each token's text ends; one further while it holds a character's
+        # first bytes.
         self._ends: list[int] = []
         self._shown = 0
 
@@ -48,17 +49,17 @@ class Reply:
             self.tokens.append(token)
             self.origins.append(origin)
             if token in self._end_tokens:
-                self._ends.append(len(self.text))
                 self.finished = "stop"
-            else:
-                before = len(self.text)
-                self.text += self._stream.feed(self._piece(token))
+                return
+            before = len(self.text)
+            self.text += self._stream.feed(self._piece(token))
+            if self._stop:
                 self._ends.append(len(self.text) + self._stream.unfinished)
-                if self._stop and self._cut_at_stop(before):
+                if self._cut_at_stop(before):
                     self.finished = "stop_string"
-                elif self.wanted <= 0:
-                    self.finished = "length"
-            if self.finished:
+                    return
+            if len(self.tokens) >= self._max_tokens:
+                self.finished = "length"
                 return
 
     def _cut_at_stop(self, before: int) -> bool:
@@ -77,7 +78,7 @@ class Reply:
 
     def show(self) -> str:
         """Text that was not shown yet and that no stop string can still take back."""
-        held = 0 if self.finished else self._held_back()
+        held = self._held_back() if self._stop and not self.finished else 0
         text = self.text[self._shown : len(self.text) - held]
         self._shown += len(text)
         return text

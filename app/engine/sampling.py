@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.selection import top_candidates
-from app.errors import UsageError
+from app.engine.selection import NO_NUMBERS, top_candidates
+from app.errors import SpecchatError, UsageError
 from proposers.base import Distribution
 
 Logits = NDArray[np.float32]
@@ -45,16 +45,16 @@ class Sampling:
     def __post_init__(self) -> None:
         for name, value, low, high in (
             ("temperature", self.temperature, 0.0, 100.0),
-            ("top-k", self.top_k, 0, 2**31),
+            ("top-k", self.top_k, 0, 2**31 - 1),
             ("top-p", self.top_p, 0.0, 1.0),
             ("min-p", self.min_p, 0.0, 1.0),
             ("repeat-penalty", self.repeat_penalty, 0.01, 100.0),
             ("frequency-penalty", self.frequency_penalty, -100.0, 100.0),
             ("presence-penalty", self.presence_penalty, -100.0, 100.0),
-            ("penalty-window", self.penalty_window, 0, 2**31),
+            ("penalty-window", self.penalty_window, 0, 2**31 - 1),
         ):
             if not low <= value <= high:
-                raise UsageError(f"{name} is {value}: give a number from {low:g} to {high:g}.")
+                raise UsageError(f"{name} is {value}: give a number from {low} to {high}.")
 
     @property
     def penalised(self) -> bool:
@@ -74,10 +74,16 @@ class Sampler:
         return self.settings.temperature == 0.0
 
     def choose(self, row: Logits, history: Sequence[int], drafted: Sequence[int]) -> int:
-        """The argmax of a row (V,) after penalties; the smaller id where two tie."""
+        """The argmax of a row (V,) after penalties; the smaller id where two tie.
+
+        Raises SpecchatError for NaN.
+        """
         if self.settings.penalised:
             row = self._penalise(row[None], history, drafted)[0]
-        return int(row.argmax())
+        token = int(row.argmax())
+        if math.isnan(row[token]):
+            raise SpecchatError(NO_NUMBERS)
+        return token
 
     def draw(self, distribution: Distribution, rng: np.random.Generator) -> int:
         """A token by inversion: one uniform a token, so equal seeds meet equal choices."""
@@ -86,7 +92,10 @@ class Sampler:
     def distributions(
         self, rows: Logits, history: Sequence[int], drafted: Sequence[int]
     ) -> list[Distribution]:
-        """Distributions of rows (n, V); the last row follows history + drafted, see RowSampler."""
+        """Distributions of rows (n, V); the last row follows history + drafted, see RowSampler.
+
+        Raises SpecchatError for NaN.
+        """
         settings = self.settings
         if settings.penalised:
             rows = self._penalise(rows, history, drafted)

@@ -10,7 +10,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from app.errors import SpecchatError
+
 _DEPTH, _COARSE = 64, 4
+
+NO_NUMBERS = "The model computes no numbers (NaN): its file is damaged, download it again."
 
 
 def top_candidates(rows: NDArray[np.float32], count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
@@ -59,6 +63,9 @@ def _largest_first(
     count: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """The `count` largest of each row's candidates; each row owns at least so many."""
+    if len(values) < number * count:
+        # Nothing compares with NaN.
+        raise SpecchatError(NO_NUMBERS)
     if number == 1:
         chosen = np.lexsort((indices, -values))[None, :count]
         return indices[chosen], values[chosen]

@@ -79,7 +79,6 @@ class Context:
         parameters.n_threads = parameters.n_threads_batch = threads
         parameters.flash_attn_type = _FLASH[settings.flash_attention]
         parameters.type_k = parameters.type_v = _CACHE_TYPES[settings.cache_type]
-        parameters.embeddings = settings.hidden_states
         # A sliding window's cache can only be cut back while it holds all positions.
         parameters.swa_full = True
         parameters.kv_unified = True
@@ -104,7 +103,10 @@ class Context:
         self._batch = llama_cpp.llama_batch_init(parameters.n_batch, 0, 1)
         self._tokens = _view(self._batch.token, parameters.n_batch, np.int32)
         self._positions = _view(self._batch.pos, parameters.n_batch, np.int32)
+        # All ones between passes: most passes want a row for each of their tokens.
         self._outputs = _view(self._batch.logits, parameters.n_batch, np.int8)
+        self._outputs[:] = 1
+        self._offsets = np.arange(parameters.n_batch, dtype=np.int32)
         self._row_views: dict[tuple[int, int], NDArray[np.float32]] = {}
         for index in range(parameters.n_batch):
             self._batch.n_seq_id[index] = 1
@@ -143,7 +145,8 @@ class Context:
             raise ValueError(f"{total} tokens do not fit behind {self._lengths[sequence]}")
         if rows > min(self.widest, total):
             raise ValueError(f"{rows} rows asked of {total} tokens")
-        head = total - rows if total > self.widest else 0
+        # Where hidden states are wanted llama.cpp gives a row for every token of a pass.
+        head = total - rows if total > self.widest or self.settings.hidden_states else 0
         if head:
             self._read(tokens[:head], sequence)
         if rows == 0:
@@ -166,9 +169,21 @@ class Context:
 
     def _decode_rows(self, tokens: Sequence[int], rows: int, sequence: int) -> NDArray[np.float32]:
         """One pass with logits. Where exact mode widens it, the rest of the product is thrown away."""
+        if self.settings.hidden_states:
+            llama_cpp.llama_set_embeddings(self.pointer, True)
+            try:
+                return self._decode_padded(tokens, rows, sequence)
+            finally:
+                llama_cpp.llama_set_embeddings(self.pointer, False)
+        return self._decode_padded(tokens, rows, sequence)
+
+    def _decode_padded(self, tokens: Sequence[int], rows: int, sequence: int) -> NDArray[np.float32]:
+        if rows >= self._narrowest:
+            self._decode(tokens, rows, sequence)
+            return self._rows(rows)
         end = self._lengths[sequence] + len(tokens)
         padding = max(0, self._narrowest - len(tokens))
-        asked = max(rows, self._narrowest)
+        asked = self._narrowest
         self._decode([*tokens, *[tokens[-1]] * padding], asked, sequence)
         if padding:
             self.rollback(end, sequence)
@@ -179,9 +194,10 @@ class Context:
         count = len(tokens)
         length = self._lengths[sequence]
         self._tokens[:count] = tokens
-        self._positions[:count] = np.arange(length, length + count, dtype=np.int32)
-        self._outputs[: count - rows] = 0
-        self._outputs[count - rows : count] = 1
+        np.add(self._offsets[:count], length, out=self._positions[:count])
+        silent = count - rows
+        if silent:
+            self._outputs[:silent] = 0
         if sequence != self._batch_sequence:
             for index in range(len(self._tokens)):
                 self._batch.seq_id[index][0] = sequence
@@ -190,9 +206,11 @@ class Context:
         started = time.perf_counter()
         status = llama_cpp.llama_decode(self.pointer, self._batch)
         if status == 0 and rows:
-            # On a GPU a decode returns before its work is done.
-            llama_cpp.llama_synchronize(self.pointer)
+            # On a GPU a decode returns before its work is done; asking for the logits waits for it.
+            self._logits = llama_cpp.llama_get_logits(self.pointer)
         self.seconds += time.perf_counter() - started
+        if silent:
+            self._outputs[:silent] = 1
         if status == 0:
             self._lengths[sequence] = length + count
             return
@@ -207,7 +225,7 @@ class Context:
         )
 
     def _rows(self, rows: int) -> NDArray[np.float32]:
-        address = ctypes.cast(llama_cpp.llama_get_logits(self.pointer), ctypes.c_void_p).value or 0
+        address = ctypes.addressof(self._logits.contents)
         view = self._row_views.get((address, rows))
         if view is None:
             # Making a view costs more than the rest of this call; addresses rarely change.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -61,7 +62,7 @@ class Model:
             report = progress
             parameters.progress_callback = llama_cpp.llama_progress_callback(lambda share, _: report(share))
         self.path = path
-        pointer = llama_cpp.llama_model_load_from_file(str(path).encode(), parameters)
+        pointer = llama_cpp.llama_model_load_from_file(os.fsencode(path), parameters)
         if not pointer:
             raise SpecchatError(_load_fault(path, list(log.faults)))
         self.pointer = pointer

@@ -31,7 +31,7 @@ def requantise(source: Path, target: Path, file_type: FileType) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     partial = target.with_name(f"{target.name}.{os.getpid()}.partial")
     try:
-        if llama_cpp.llama_model_quantize(str(source).encode(), str(partial).encode(), parameters):
+        if llama_cpp.llama_model_quantize(os.fsencode(source), os.fsencode(partial), parameters):
             raise SpecchatError(
                 f"{source} could not be requantised to {file_type}: check that it is whole and that "
                 f"{target.parent} has room."

@@ -192,10 +192,10 @@ def test_interrupt_before_anything_is_measured_keeps_nothing(
     assert not any((tmp_path / "cache").iterdir())
 
 
-def test_large_copies_are_asked_for(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_copies_areasked_for(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody's disk fills up unasked."""
     monkeypatch.setattr(skip_search, "ASK_ABOVE_BYTES", 0)
-    monkeypatch.setattr(skip_search, "_ask", lambda question: False)
+    monkeypatch.setattr(skip_search, "ask", lambda question: False)
     with pytest.raises(UsageError):
         main([str(tiny)])
     assert not (tmp_path / "cache").exists()

@@ -250,7 +250,6 @@ print(np.abs(rows[0] - rows[1]).max() < 0.15)
 """
 
 
-@pytest.mark.xfail(strict=True, reason="with hidden states llama.cpp gives a row for every token")
 @pytest.mark.parametrize("total", [8, 100])
 def test_hidden_states_keep_the_last_rows(tiny_path: Path, total: int) -> None:
     """Lost otherwise: a head would be fed the first positions, and a long prompt would end the process."""
