@@ -10,7 +10,7 @@ is looked at: real cost curves jump, and a marginal test would stop before a che
 
 from __future__ import annotations
 
-from collections import defaultdict
+import math
 from collections.abc import Mapping
 from typing import Protocol
 
@@ -44,15 +44,18 @@ class Controller(Protocol):
 
 
 class ThroughputController:
-    """Expected tokens over expected time, from this machine's own passes."""
+    """Expected tokens over expected time, from this machine's own passes.
+
+    Plain floats throughout: a decision is made before each pass, when no cache is warm.
+    """
 
     def __init__(self) -> None:
         self._calibrated = False
-        self._seconds: dict[int, float] = {}
+        # Seconds of a pass by width - 1; infinite where nothing was measured.
+        self._seconds: list[float] = []
         self._draft_seconds: dict[str, float] = {}
-        # Accepted and tried at each position; the prior expects a draft to be worth a try.
-        self._accepted: defaultdict[str, np.ndarray] = defaultdict(lambda: np.full(LONGEST, 1.5))
-        self._tried: defaultdict[str, np.ndarray] = defaultdict(lambda: np.full(LONGEST, 2.0))
+        # By position, (accepted, tried): the prior expects a draft to be worth a try.
+        self._positions: dict[str, list[tuple[float, float]]] = {}
         self._idle = 0
 
     @property
@@ -60,38 +63,40 @@ class ThroughputController:
         return self._calibrated
 
     def calibrate(self, seconds: Mapping[int, float]) -> None:
+        """Take costs by width; between measured widths they are linear, beyond them out of reach."""
         self._calibrated = True
-        self._seconds.update(seconds)
+        widths = sorted(seconds)
+        if widths:
+            costs = [seconds[width] for width in widths]
+            every = np.interp(np.arange(1, LONGEST + 2), widths, costs, right=np.inf)
+            self._seconds = [float(cost) for cost in every]
 
     def choose(self, proposer: str, limit: int) -> int:
-        limit = min(limit, LONGEST)
-        if limit <= 0:
+        limit = min(limit, LONGEST, len(self._seconds) - 1)
+        if proposer == "off" or limit <= 0:
             return 0
-        rates = [rate for _, rate in zip(range(limit + 1), self._rates(proposer), strict=False)]
-        k = int(np.argmax(rates))
-        if k == 0 and self._idle >= _PATIENCE:
-            k = 1 + int(np.argmax(rates[1:]))
-        return k
-
-    def _rates(self, proposer: str) -> list[float]:
-        """Expected tokens per second for each k from 0 to LONGEST."""
-        hazards = self._accepted[proposer] / self._tried[proposer]
-        expected = 1.0 + np.concatenate([[0.0], np.cumsum(np.cumprod(hazards))])
         draft = self._draft_seconds.get(proposer, 0.0)
-        return [float(expected[k]) / (self._cost(k + 1) + k * draft) for k in range(LONGEST + 1)]
-
-    def _cost(self, width: int) -> float:
-        """Seconds of a pass; linear between measured widths, out of reach beyond them."""
-        widths = sorted(self._seconds)
-        if not widths or width > widths[-1]:
-            return 1.0 if width == 1 else np.inf
-        return float(np.interp(width, widths, [self._seconds[known] for known in widths]))
+        best, best_rate = 0, 1.0 / self._seconds[0]
+        if self._idle >= _PATIENCE:
+            best_rate = 0.0
+        survival = expected = 1.0
+        for k, (accepted, tried) in enumerate(self._of(proposer)[:limit], start=1):
+            survival *= accepted / tried
+            expected += survival
+            rate = expected / (self._seconds[k] + k * draft)
+            if rate > best_rate:
+                best, best_rate = k, rate
+        return best
 
     def observe(self, entry: Pass) -> None:
         drafted = len(entry.drafted)
-        width = 1 + drafted
-        before = self._seconds.get(width, entry.target_seconds)
-        self._seconds[width] = before + _COST_STEP * (entry.target_seconds - before)
+        if drafted < len(self._seconds):
+            known = self._seconds[drafted]
+            change = entry.target_seconds - known
+            # A width that was out of reach is known now.
+            self._seconds[drafted] = (
+                known + _COST_STEP * change if math.isfinite(known) else entry.target_seconds
+            )
         if drafted == 0:
             self._idle += 1
             return
@@ -99,8 +104,12 @@ class ThroughputController:
         each = entry.proposer_seconds / drafted
         before = self._draft_seconds.get(entry.proposer, each)
         self._draft_seconds[entry.proposer] = before + _COST_STEP * (each - before)
-        reached = min(entry.accepted + 1, drafted, LONGEST)
-        tried, accepted = self._tried[entry.proposer], self._accepted[entry.proposer]
-        tried[:reached] = tried[:reached] * _KEEP + 1.0
-        accepted[:reached] *= _KEEP
-        accepted[: min(entry.accepted, LONGEST)] += 1.0
+        positions = self._of(entry.proposer)
+        # Behind a rejection nothing was seen.
+        for position in range(min(entry.accepted + 1, drafted, LONGEST)):
+            accepted, tried = positions[position]
+            hit = 1.0 if position < entry.accepted else 0.0
+            positions[position] = (accepted * _KEEP + hit, tried * _KEEP + 1.0)
+
+    def _of(self, proposer: str) -> list[tuple[float, float]]:
+        return self._positions.setdefault(proposer, [(1.5, 2.0)] * LONGEST)
