@@ -15,7 +15,14 @@ from app.errors import UsageError
 from app.llama import Context, ContextSettings, Model, ModelSettings
 from app.models.gguf import read_header
 from app.models.locate import find_model, open_draft, open_model
-from app.models.skip import content_digest, load_choice, skip_size, skipped_layers_default, write_skip
+from app.models.skip import (
+    content_digest,
+    load_choice,
+    skip_size,
+    skip_written,
+    skipped_layers_default,
+    write_skip,
+)
 from proposers.base import Proposer
 from proposers.registry import KINDS
 
@@ -50,16 +57,19 @@ class Assembly:
         *,
         stop: Callable[[], bool],
         agree: Callable[[str], bool] = lambda question: False,
+        say: Callable[[str], None] = lambda line: None,
         progress: Callable[[float], bool] | None = None,
     ) -> None:
         """Load the target's weights.
 
-        stop: asked between passes and during long ones. agree: puts a question about disk space.
+        stop: asked between passes and during long ones. agree: puts a question about disk space;
+        say: tells what is written there.
         Raises SpecchatError where a file cannot be used.
         """
         self.setup = setup
         self._stop = stop
         self._agree = agree
+        self._say = say
         self._stack = ExitStack()
         self._proposers: dict[str, Proposer] = {}
         self._draft: Path | None = None
@@ -132,11 +142,11 @@ class Assembly:
         header = read_header(path)
         folder = cache_folder()
         layers = load_choice(folder, content_digest(header)) or skipped_layers_default(self.target.layers)
-        size = skip_size(header, layers)
-        if size > ASK_ABOVE_BYTES and not self._agree(
-            f"The copy of {path.name} without {len(layers)} of its layers takes "
-            f"{size / 1e9:.1f} GB in {folder}. Write it?"
-        ):
-            raise UsageError("The layer-skipped copy was not written: use --proposer lookup or --yes.")
+        if not skip_written(header, layers, folder):
+            size = skip_size(header, layers)
+            said = f"The copy of {path.name} without {len(layers)} of its layers takes {size / 1e9:.2f} GB"
+            if size > ASK_ABOVE_BYTES and not self._agree(f"{said} in {folder}. Write it?"):
+                raise UsageError(f"{said} and was not written: agree with --yes, or use --proposer lookup.")
+            self._say(f"{said} in {folder}.")
         self._draft = write_skip(path, header, layers, folder)
         return self._stack.enter_context(Model(self._draft, self.setup.model_settings))

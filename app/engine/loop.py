@@ -118,10 +118,11 @@ class Engine:
                 return
             started = time.perf_counter()
             target_before = target.seconds
-            if self.proposer is not proposer:
-                proposer = self.proposer
-                proposer.begin(history)
+            swapped = self.proposer is not proposer
+            proposer = self.proposer
             proposer_before = proposer.model_seconds
+            if swapped:
+                proposer.begin(history)
             limit = min(room, target.widest, reply.wanted) - 1
             k = self.controller.choose(proposer.name, limit) if request.k is None else min(request.k, limit)
             proposal = proposer.propose(history, k, sampler, rng) if k > 0 else NOTHING

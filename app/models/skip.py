@@ -111,6 +111,21 @@ def skip_size(header: Header, layers: Collection[int]) -> int:
     return _size(_plan(header, layers))
 
 
+def skip_path(header: Header, layers: Collection[int], directory: Path) -> Path:
+    """Where `write_skip` puts the file of these layers."""
+    mask = sum(1 << layer for layer in layers)
+    return directory / f"skip-{content_digest(header)}-{mask:x}.gguf"
+
+
+def skip_written(header: Header, layers: Collection[int], directory: Path) -> bool:
+    """Whether the file is there already, whole."""
+    return _is_whole(skip_path(header, layers, directory), skip_size(header, layers))
+
+
+def _is_whole(path: Path, size: int) -> bool:
+    return path.is_file() and path.stat().st_size == size
+
+
 def write_skip(path: Path, header: Header, layers: Collection[int], directory: Path) -> Path:
     """Write the model at `path` without `layers` (numbers from 0) into `directory`, and return the file.
 
@@ -120,9 +135,8 @@ def write_skip(path: Path, header: Header, layers: Collection[int], directory: P
     """
     pieces = _plan(header, layers)
     size = _size(pieces)
-    mask = sum(1 << layer for layer in layers)
-    written = directory / f"skip-{content_digest(header)}-{mask:x}.gguf"
-    if written.is_file() and written.stat().st_size == size:
+    written = skip_path(header, layers, directory)
+    if _is_whole(written, size):
         return written
     with _writing(written, size) as file:
         for data in _contents(path, pieces):

