@@ -45,13 +45,13 @@ class Sampling:
     def __post_init__(self) -> None:
         for name, value, low, high in (
             ("temperature", self.temperature, 0.0, 100.0),
-            ("top-k", self.top_k, 0, 2**31 - 1),
+            ("top-k", self.top_k, 0, 2**31),
             ("top-p", self.top_p, 0.0, 1.0),
             ("min-p", self.min_p, 0.0, 1.0),
             ("repeat-penalty", self.repeat_penalty, 0.01, 100.0),
             ("frequency-penalty", self.frequency_penalty, -100.0, 100.0),
             ("presence-penalty", self.presence_penalty, -100.0, 100.0),
-            ("penalty-window", self.penalty_window, 0, 2**31 - 1),
+            ("penalty-window", self.penalty_window, 0, 2**31),
         ):
             if not low <= value <= high:
                 raise UsageError(f"{name} is {value}: give a number from {low} to {high}.")
