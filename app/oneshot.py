@@ -82,7 +82,7 @@ def _answer(arguments: OneShot, prompt: str, interrupt: threading.Event) -> int:
         arguments.setup,
         stop=interrupt.is_set,
         agree=lambda question: arguments.agreed or ask(question),
-        say=lambda line: print(line, file=sys.stderr),
+        say=lambda line: None if arguments.json else print(line, file=sys.stderr),
         progress=lambda share: not interrupt.is_set(),
     ) as assembly:
         target = assembly.target
