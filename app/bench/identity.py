@@ -68,7 +68,12 @@ def main(arguments: Sequence[str]) -> int:
         for number, prompt in enumerate(prompts, start=1):
             for variant in compare(bench, prompt, VARIANTS, number):
                 differing[variant] += 1
-            print(f"\r{number} of {len(prompts)} prompts", end="", file=sys.stderr, flush=True)
+            print(
+                f"\r{number} of {len(prompts)} prompts, {sum(differing.values())} replies differ",
+                end="",
+                file=sys.stderr,
+                flush=True,
+            )
     print(file=sys.stderr)
     print(f"{'proposer':<10}{'k':>6}{'identical':>12}")
     for variant, count in differing.items():

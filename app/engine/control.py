@@ -6,6 +6,10 @@
 c is calibrated once and kept current from the real passes by width, D is the proposer's own time,
 the hazards are what was accepted at each position given that the positions before it were. Every k
 is looked at: real cost curves jump, and a marginal test would stop before a cheap width.
+
+A ledger keeps speculation from ever costing much, on any text. With A = sum of c(1) over committed
+tokens, less the time spent, a draft is only made while A - (c(k + 1) + D(k) - c(1)) stays above
+-(2 % of the plain time so far + 3 plain passes); whatever is then rejected, no more is lost.
 """
 
 from __future__ import annotations
@@ -22,6 +26,10 @@ from app.engine.events import Pass
 LONGEST = 16
 _KEEP = 0.97
 _COST_STEP = 0.2
+# Share of plain decoding's time that may be spent on drafts that came to nothing.
+_BUDGET = 0.02
+# Plain passes that a first try may cost.
+_START = 3
 # After this many passes without a draft, one is tried again: texts change.
 _PATIENCE = 64
 
@@ -57,6 +65,9 @@ class ThroughputController:
         # By position, (accepted, tried): the prior expects a draft to be worth a try.
         self._positions: dict[str, list[tuple[float, float]]] = {}
         self._idle = 0
+        # Seconds: what plain decoding would have taken so far, and how far ahead of it this is.
+        self._plain = 0.0
+        self._ahead = 0.0
 
     @property
     def calibrated(self) -> bool:
@@ -76,20 +87,26 @@ class ThroughputController:
         if proposer == "off" or limit <= 0:
             return 0
         draft = self._draft_seconds.get(proposer, 0.0)
-        best, best_rate = 0, 1.0 / self._seconds[0]
+        plain = self._seconds[0]
+        affordable = self._ahead + _BUDGET * self._plain + (_START + 1) * plain
+        best, best_rate = 0, 1.0 / plain
         if self._idle >= _PATIENCE:
             best_rate = 0.0
         survival = expected = 1.0
         for k, (accepted, tried) in enumerate(self._of(proposer)[:limit], start=1):
             survival *= accepted / tried
             expected += survival
-            rate = expected / (self._seconds[k] + k * draft)
-            if rate > best_rate:
-                best, best_rate = k, rate
+            seconds = self._seconds[k] + k * draft
+            if seconds <= affordable and expected / seconds > best_rate:
+                best, best_rate = k, expected / seconds
         return best
 
     def observe(self, entry: Pass) -> None:
         drafted = len(entry.drafted)
+        if self._seconds:
+            # Plain passes teach the cost of one; they neither gain nor lose.
+            self._plain += entry.committed * self._seconds[0]
+            self._ahead += entry.committed * self._seconds[0] - entry.seconds if drafted else 0.0
         if drafted < len(self._seconds):
             known = self._seconds[drafted]
             change = entry.target_seconds - known
