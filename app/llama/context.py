@@ -11,7 +11,7 @@ import time
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Literal
 
 import llama_cpp
 import numpy as np
@@ -22,7 +22,6 @@ from app.llama.model import Model
 from app.llama.native import native_log
 from app.llama.threads import performance_cores
 
-_Number = TypeVar("_Number", np.int8, np.int32, np.float32)
 CacheType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"]
 
 _CACHE_TYPES = {"f32": 0, "f16": 1, "q4_0": 2, "q4_1": 3, "q5_0": 6, "q5_1": 7, "q8_0": 8, "bf16": 30}
@@ -101,12 +100,10 @@ class Context:
         self._lengths = [0] * settings.sequences
         self._vocabulary_size = model.vocabulary.size
         self._batch = llama_cpp.llama_batch_init(parameters.n_batch, 0, 1)
-        self._tokens = _view(self._batch.token, parameters.n_batch, np.int32)
-        self._positions = _view(self._batch.pos, parameters.n_batch, np.int32)
-        # All ones between passes: most passes want a row for each of their tokens.
-        self._outputs = _view(self._batch.logits, parameters.n_batch, np.int8)
-        self._outputs[:] = 1
-        self._offsets = np.arange(parameters.n_batch, dtype=np.int32)
+        # Fields of a ctypes structure are new objects at each access; these pointers stay.
+        self._tokens, self._positions = self._batch.token, self._batch.pos
+        self._outputs = self._batch.logits
+        self._slots = int(parameters.n_batch)
         self._row_views: dict[tuple[int, int], NDArray[np.float32]] = {}
         for index in range(parameters.n_batch):
             self._batch.n_seq_id[index] = 1
@@ -193,13 +190,14 @@ class Context:
     def _decode(self, tokens: Sequence[int], rows: int, sequence: int) -> None:
         count = len(tokens)
         length = self._lengths[sequence]
-        self._tokens[:count] = tokens
-        np.add(self._offsets[:count], length, out=self._positions[:count])
+        # A plain loop: for the few tokens of a usual pass it is done before numpy has begun.
         silent = count - rows
-        if silent:
-            self._outputs[:silent] = 0
+        for index, token in enumerate(tokens):
+            self._tokens[index] = token
+            self._positions[index] = length + index
+            self._outputs[index] = index >= silent
         if sequence != self._batch_sequence:
-            for index in range(len(self._tokens)):
+            for index in range(self._slots):
                 self._batch.seq_id[index][0] = sequence
             self._batch_sequence = sequence
         self._batch.n_tokens = count
@@ -209,8 +207,6 @@ class Context:
             # On a GPU a decode returns before its work is done; asking for the logits waits for it.
             self._logits = llama_cpp.llama_get_logits(self.pointer)
         self.seconds += time.perf_counter() - started
-        if silent:
-            self._outputs[:silent] = 1
         if status == 0:
             self._lengths[sequence] = length + count
             return
@@ -229,7 +225,7 @@ class Context:
         view = self._row_views.get((address, rows))
         if view is None:
             # Making a view costs more than the rest of this call; addresses rarely change.
-            view = _at(address, rows * self._vocabulary_size, np.float32).reshape(rows, self._vocabulary_size)
+            view = _at(address, rows * self._vocabulary_size).reshape(rows, self._vocabulary_size)
             self._row_views[address, rows] = view
         return view
 
@@ -238,7 +234,7 @@ class Context:
         if not self.settings.hidden_states:
             raise ValueError("the context was made without hidden states")
         address = ctypes.cast(llama_cpp.llama_get_embeddings(self.pointer), ctypes.c_void_p).value or 0
-        return _at(address, rows * self.model.width, np.float32).reshape(rows, self.model.width)
+        return _at(address, rows * self.model.width).reshape(rows, self.model.width)
 
     def rollback(self, length: int, sequence: int = 0) -> None:
         """Keep the first `length` tokens of a sequence. Raises SpecchatError where it cannot be cut."""
@@ -296,11 +292,7 @@ def _free_context(pointer: object, batch: object) -> None:
     llama_cpp.llama_free(pointer)
 
 
-def _view(pointer: object, count: int, kind: type[_Number]) -> NDArray[_Number]:
-    return _at(ctypes.cast(pointer, ctypes.c_void_p).value or 0, count, kind)  # type: ignore[arg-type]
-
-
-def _at(address: int, count: int, kind: type[_Number]) -> NDArray[_Number]:
+def _at(address: int, count: int) -> NDArray[np.float32]:
     """Native memory as an array, without a copy."""
-    buffer = (ctypes.c_byte * (count * np.dtype(kind).itemsize)).from_address(address)
-    return np.frombuffer(memoryview(buffer), dtype=kind)
+    buffer = (ctypes.c_byte * (4 * count)).from_address(address)
+    return np.frombuffer(memoryview(buffer), dtype=np.float32)
