@@ -148,21 +148,30 @@ class Context:
             self._read(tokens[:head], sequence)
         if rows == 0:
             if head == 0:
-                self._decode(tokens, 0, sequence)
+                self._decode_silent(tokens, sequence)
             return np.empty((0, self._vocabulary_size), np.float32)
         return self._decode_rows(tokens[head:], rows, sequence)
 
     def _read(self, tokens: Sequence[int], sequence: int) -> None:
         """Append many tokens without logits, chunk by chunk; `stop` may end it at any time."""
-        chunk = self.settings.chunk
+        # In exact mode the cache may not depend on the width of its passes either: what it holds of an
+        # earlier prompt was read in other chunks.
+        chunk = self.widest if self.settings.exact else self.settings.chunk
         llama_cpp.llama_set_abort_callback(self.pointer, self._abort, None)
         try:
             for start in range(0, len(tokens), chunk):
                 if self.stop():
                     raise Cancelled
-                self._decode(tokens[start : start + chunk], 0, sequence)
+                self._decode_silent(tokens[start : start + chunk], sequence)
         finally:
             llama_cpp.llama_set_abort_callback(self.pointer, self._no_abort, None)
+
+    def _decode_silent(self, tokens: Sequence[int], sequence: int) -> None:
+        """One pass without logits."""
+        if 0 < len(tokens) < self._narrowest:
+            self._decode_rows(tokens, 1, sequence)
+        else:
+            self._decode(tokens, 0, sequence)
 
     def _decode_rows(self, tokens: Sequence[int], rows: int, sequence: int) -> NDArray[np.float32]:
         """One pass with logits. Where exact mode widens it, the rest of the product is thrown away."""

@@ -84,6 +84,21 @@ def test_widths_of_exact_mode_give_the_same_bits(bundled: Path, prefix: int) -> 
             np.testing.assert_array_equal(rows, whole[begin : begin + width])
 
 
+def test_exact_mode_does_not_depend_on_how_the_prompt_was_read(bundled: Path) -> None:
+    """Lost otherwise: a reply would hang on what an earlier turn left in the cache, not on the seed."""
+    tokens = [int(token) for token in np.random.default_rng(3).integers(100, 40_000, 150)]
+    with Model(bundled) as model, Context(model, 512, ContextSettings(exact=True)) as context:
+        found = []
+        for split in (0, 1, 2, 60, 97, 149):
+            context.rollback(0)
+            if split:
+                context.forward(tokens[:split], rows=0)
+            context.forward(tokens[split:], rows=0)
+            found.append(context.forward([5, 6, 7], rows=3).copy())
+    for rows in found[1:]:
+        np.testing.assert_array_equal(rows, found[0])
+
+
 @pytest.mark.parametrize("rejected", [1, 2, 17, 100])
 def test_rollback_leaves_no_trace(tiny: Model, context: Context, rejected: int) -> None:
     """Lost otherwise: a rejected draft would go on to shape the reply."""
