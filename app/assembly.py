@@ -9,9 +9,10 @@ from pathlib import Path
 
 import platformdirs
 
+from app.chat.template import Template, named_template
 from app.engine.control import ThroughputController
 from app.engine.loop import Engine
-from app.errors import UsageError
+from app.errors import SpecchatError, UsageError
 from app.llama import Context, ContextSettings, Model, ModelSettings
 from app.models.gguf import read_header
 from app.models.locate import find_model, open_draft, open_model
@@ -46,6 +47,19 @@ class Setup:
 def cache_folder() -> Path:
     """Where layer-skipped copies and choices of layers are kept."""
     return Path(platformdirs.user_cache_dir("specchat", appauthor=False))
+
+
+def template_for(model: Model, name: str | None = None) -> Template:
+    """The chat template of that name or path, else the one in the model's file.
+
+    Raises SpecchatError where there is none, UsageError for an unknown name.
+    """
+    source = named_template(name) if name else model.chat_template
+    if source is None:
+        raise SpecchatError(
+            f"{model.path.name} has no chat template: name one with --template, such as chatml."
+        )
+    return Template(source, model.token_text(model.bos), model.token_text(model.vocabulary.eos))
 
 
 class Assembly:

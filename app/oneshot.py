@@ -11,15 +11,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from app.arguments import ask
-from app.assembly import Assembly, Setup
+from app.assembly import Assembly, Setup, template_for
 from app.chat.documents import Document, read_document, read_stdin, with_documents
 from app.chat.gate import clean
 from app.chat.prompt import encode
-from app.chat.template import Message, Template, named_template
+from app.chat.template import Message
 from app.engine.events import Finished, Pass, Prefill, Request
 from app.engine.sampling import Sampling
 from app.errors import SpecchatError, UsageError
-from app.llama import Model
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +85,7 @@ def _answer(arguments: OneShot, prompt: str, interrupt: threading.Event) -> int:
         progress=lambda share: not interrupt.is_set(),
     ) as assembly:
         target = assembly.target
-        tokens = encode(_messages(prompt, arguments.system), _template(arguments.template, target), target)
+        tokens = encode(_messages(prompt, arguments.system), template_for(target, arguments.template), target)
         if not tokens:
             raise SpecchatError("The chat template wrote nothing: choose another with --template.")
         engine = assembly.engine(arguments.proposer, needed=len(tokens) + arguments.max_tokens)
@@ -137,15 +136,6 @@ def _documents(files: Sequence[str]) -> list[Document]:
 def _messages(prompt: str, system: str | None) -> list[Message]:
     messages = [Message("system", system)] if system else []
     return [*messages, Message("user", prompt)]
-
-
-def _template(name: str | None, model: Model) -> Template:
-    source = named_template(name) if name else model.chat_template
-    if source is None:
-        raise SpecchatError(
-            f"{model.path.name} has no chat template: name one with --template, such as chatml."
-        )
-    return Template(source, model.token_text(model.bos), model.token_text(model.vocabulary.eos))
 
 
 class Progress:

@@ -23,12 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.arguments import Parser, ask, whole
-from app.assembly import ASK_ABOVE_BYTES, cache_folder
+from app.assembly import ASK_ABOVE_BYTES, cache_folder, template_for
 from app.bench.layer_choice import HANDFUL, Expected, Layers, expected, greedy_search, overlap, survival
 from app.bench.prompts import load_prompts
 from app.chat.documents import read_document
 from app.chat.prompt import encode
-from app.chat.template import Message, Template, named_template
+from app.chat.template import Message
 from app.engine.calibration import WIDTHS, calibrate
 from app.engine.control import LONGEST
 from app.engine.sampling import Sampler, Sampling
@@ -202,8 +202,7 @@ def _stretches(target: Model, text: Path) -> list[list[int]]:
 
 def _prompts(target: Model) -> list[list[int]]:
     """A few of the project's prompts, of different kinds."""
-    source = target.chat_template or named_template("chatml")
-    template = Template(source, target.token_text(target.bos), target.token_text(target.vocabulary.eos))
+    template = template_for(target, None if target.chat_template else "chatml")
     prompts = load_prompts()
     chosen = prompts[:: max(len(prompts) // _REPLIES, 1)][:_REPLIES]
     return [encode([Message("user", prompt.prompt)], template, target) for prompt in chosen]

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from app.assembly import template_for
 from app.bench.prompts import load_prompts
 from app.chat.prompt import encode
-from app.chat.template import Message, Template
+from app.chat.template import Message
 from app.engine.control import ThroughputController
 from app.engine.events import Finished, Pass, Request
 from app.engine.loop import Engine
@@ -66,11 +67,7 @@ class Workbench:
     def prompts(self, count: int, room: int) -> list[tuple[int, ...]]:
         """`count` of the project's prompts as tokens, spread over the categories, shortest first in
         each; they leave `room` tokens of the context."""
-        template = Template(
-            self.model.chat_template or "",
-            self.model.token_text(self.model.bos),
-            self.model.token_text(self.model.vocabulary.eos),
-        )
+        template = template_for(self.model)
         by_category: dict[str, list[tuple[int, ...]]] = {}
         for entry in load_prompts():
             tokens = tuple(encode([Message("user", entry.prompt)], template, self.model))

