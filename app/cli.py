@@ -119,7 +119,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def _one_shot(options: argparse.Namespace) -> OneShot:
     from app.assembly import Setup
-    from app.engine.sampling import Sampling
+    from app.engine.settings import Sampling
     from app.llama import ContextSettings, ModelSettings
     from app.oneshot import OneShot
 

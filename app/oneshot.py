@@ -14,10 +14,10 @@ from app.arguments import ask
 from app.assembly import Assembly, Setup, template_for
 from app.chat.documents import Document, read_document, read_stdin, with_documents
 from app.chat.gate import clean
+from app.chat.message import Message
 from app.chat.prompt import encode
-from app.chat.template import Message
 from app.engine.events import Finished, Pass, Prefill, Request
-from app.engine.sampling import Sampling
+from app.engine.settings import Sampling
 from app.errors import SpecchatError, UsageError
 
 

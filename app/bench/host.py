@@ -13,7 +13,8 @@ import numpy as np
 
 from app.arguments import Parser
 from app.bench.workbench import Workbench
-from app.engine.sampling import Sampler, Sampling
+from app.engine.sampling import Sampler
+from app.engine.settings import Sampling
 from app.engine.verify import block_rule, match_rule, verify_sampled
 from app.llama import ContextSettings
 from app.models.locate import find_model

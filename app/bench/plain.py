@@ -11,7 +11,7 @@ from app.arguments import Parser
 from app.engine.control import ThroughputController
 from app.engine.events import Finished, Request
 from app.engine.loop import Engine
-from app.engine.sampling import Sampling
+from app.engine.settings import Sampling
 from app.llama import Context, Model
 from app.llama.bare import bare_decode
 from app.models.locate import find_model

@@ -27,11 +27,12 @@ from app.assembly import ASK_ABOVE_BYTES, cache_folder, template_for
 from app.bench.layer_choice import HANDFUL, Expected, Layers, expected, greedy_search, overlap, survival
 from app.bench.prompts import load_prompts
 from app.chat.documents import read_document
+from app.chat.message import Message
 from app.chat.prompt import encode
-from app.chat.template import Message
 from app.engine.calibration import WIDTHS, calibrate
 from app.engine.control import LONGEST
-from app.engine.sampling import Sampler, Sampling
+from app.engine.sampling import Sampler
+from app.engine.settings import Sampling
 from app.errors import SpecchatError, UsageError
 from app.llama import Cancelled, Context, Model, ModelSettings
 from app.llama.context import MAX_ROWS

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from app.assembly import template_for
 from app.bench.prompts import load_prompts
+from app.chat.message import Message
 from app.chat.prompt import encode
-from app.chat.template import Message
 from app.engine.control import ThroughputController
 from app.engine.events import Finished, Pass, Request
 from app.engine.loop import Engine
-from app.engine.sampling import Sampling
+from app.engine.settings import Sampling
 from app.llama import Context, ContextSettings, Model, ModelSettings
 from app.llama.quantise import requantise
 from app.models.gguf import read_header

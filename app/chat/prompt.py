@@ -18,7 +18,8 @@ from functools import cache, lru_cache
 from typing import Protocol
 
 from app.chat.gate import clean
-from app.chat.template import Message, Template
+from app.chat.message import Message
+from app.chat.template import Template
 from app.errors import SpecchatError
 
 

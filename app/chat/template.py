@@ -6,32 +6,17 @@ The template comes out of a file that somebody downloaded, so it is treated as f
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Literal
 
 import jinja2
 
+from app.chat.message import Message
 from app.chat.sandbox import RefusalError, Sandbox
 from app.errors import SpecchatError, UsageError
 
-Role = Literal["system", "user", "assistant"]
-
 _REMEDY = "Choose another template with --template."
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """One message of a conversation.
-
-    `token_ids` are those that the model generated for an assistant's message, without its end token;
-    empty where they are unknown (a person's message, an imported conversation).
-    """
-
-    role: Role
-    content: str
-    token_ids: tuple[int, ...] = ()
 
 
 class Template:

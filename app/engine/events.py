@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from app.engine.sampling import Sampling
+from app.engine.settings import Sampling
 
 FinishReason = Literal["stop", "length", "stop_string", "context", "cancelled"]
 

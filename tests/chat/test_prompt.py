@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.chat.message import Message
 from app.chat.prompt import Tokeniser, encode
-from app.chat.template import BUILT_IN, Message, Template, named_template
+from app.chat.template import BUILT_IN, Template, named_template
 
 START, END = "<|im_start|>", "<|im_end|>"
 CHATML = Template(named_template("chatml"), START, END)

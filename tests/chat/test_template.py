@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from app.chat.template import BUILT_IN, Message, Template, named_template
+from app.chat.message import Message
+from app.chat.template import BUILT_IN, Template, named_template
 from app.errors import SpecchatError, UsageError
 
 HI = [Message("user", "Hi")]

@@ -18,7 +18,8 @@ from scipy import stats
 from app.engine.control import ThroughputController
 from app.engine.events import Finished, Request
 from app.engine.loop import Engine
-from app.engine.sampling import Sampler, Sampling
+from app.engine.sampling import Sampler
+from app.engine.settings import Sampling
 from app.engine.verify import Rows, Rule, block_rule, token_rule
 from app.llama import Context, ContextSettings, Model
 from proposers.base import Proposer

@@ -11,7 +11,7 @@ import pytest
 from app.engine.control import ThroughputController
 from app.engine.events import Finished, Pass, Prefill, Request
 from app.engine.loop import Engine
-from app.engine.sampling import Sampling
+from app.engine.settings import Sampling
 from app.errors import ContextError
 from app.llama import Context, ContextSettings, Model
 from proposers.base import Proposer

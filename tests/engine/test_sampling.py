@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 from scipy.stats import chisquare
 
-from app.engine.sampling import Logits, Sampler, Sampling, draw_index
+from app.engine.sampling import Logits, Sampler, draw_index
+from app.engine.settings import Sampling
 from app.errors import UsageError
 from proposers.base import Distribution
 from tests.enumeration import outcomes

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 from app.assembly import template_for
+from app.chat.message import Message
 from app.chat.prompt import encode
-from app.chat.template import Message
 from app.engine.control import ThroughputController
 from app.engine.events import Finished, Request
 from app.engine.loop import Engine
-from app.engine.sampling import Sampling
+from app.engine.settings import Sampling
 from app.llama import Context, Model
 from proposers.lookup import Lookup
 

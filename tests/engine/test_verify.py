@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 import pytest
 
-from app.engine.sampling import Sampler, Sampling, draw_index
+from app.engine.sampling import Sampler, draw_index
+from app.engine.settings import Sampling
 from app.engine.verify import Rows, Rule, block_rule, match_rule, token_rule, verify_sampled
 from proposers.base import Distribution
 from tests.enumeration import Law, Tokens, law, outcomes
