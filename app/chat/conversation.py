@@ -1,0 +1,124 @@
+"""A conversation: turns, what of them is sent to the model, and what a person may change.
+
+Values, not a mutable object: each change gives a new Conversation, so that what the screen shows, what
+the store holds and what the engine was sent can be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from app.chat.documents import Document, with_documents
+from app.chat.message import Message
+
+# How a reply ended; "crashed": the engine's process died; None: it is still growing.
+End = Literal["stop", "length", "stop_string", "context", "cancelled", "crashed"] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """A reply's speed, as the line under it shows it. None where a figure was not measured."""
+
+    proposer: str
+    tokens: int
+    tokens_per_second: float | None
+    plain_tokens_per_second: float | None
+    speedup: float | None
+    acceptance_rate: float | None
+    tokens_per_pass: float | None
+    prefill_seconds: float
+    read_tokens: int
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A person's turn. documents: attached files and large pastes, put before the text."""
+
+    text: str
+    documents: tuple[Document, ...] = ()
+
+    @property
+    def content(self) -> str:
+        """What the model reads."""
+        return with_documents(self.text, self.documents)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The model's turn. pieces: text of each token; origins: where each came from; same lengths.
+
+    ghosts: (index of the token they stood before, text) of drafts that were rejected.
+    """
+
+    text: str = ""
+    token_ids: tuple[int, ...] = ()
+    pieces: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    ghosts: tuple[tuple[int, str], ...] = ()
+    end: End = None
+    figures: Figures | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A question and its answer, None before the answer has begun."""
+
+    question: Question
+    answer: Answer | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """Exchanges in order. unsent: so many of the oldest are shown but no longer sent."""
+
+    exchanges: tuple[Exchange, ...] = ()
+    system: str = ""
+    unsent: int = 0
+
+    @property
+    def last(self) -> Exchange | None:
+        return self.exchanges[-1] if self.exchanges else None
+
+    def asked(self, question: Question) -> Conversation:
+        """With one more question."""
+        return replace(self, exchanges=(*self.exchanges, Exchange(question)))
+
+    def answered(self, answer: Answer | None) -> Conversation:
+        """With this answer to the last question, in place of the one that it had."""
+        *before, last = self.exchanges
+        return replace(self, exchanges=(*before, replace(last, answer=answer)))
+
+    def without_last(self) -> Conversation:
+        """Without the last exchange, to edit and ask it again."""
+        exchanges = self.exchanges[:-1]
+        return replace(self, exchanges=exchanges, unsent=min(self.unsent, len(exchanges)))
+
+    def dropping(self, count: int) -> Conversation:
+        """`count` more of the oldest exchanges are not sent; the last always is."""
+        return replace(self, unsent=max(0, min(self.unsent + count, len(self.exchanges) - 1)))
+
+    def messages(self) -> tuple[Message, ...]:
+        """What is sent for an answer to the last question: that question is the last message.
+
+        Raises ValueError where nothing was asked.
+        """
+        if not self.exchanges:
+            raise ValueError("nothing was asked")
+        sent = [Message("system", self.system)] if self.system.strip() else []
+        for exchange in self.exchanges[self.unsent : -1]:
+            sent.append(Message("user", exchange.question.content))
+            if exchange.answer is not None:
+                sent.append(Message("assistant", exchange.answer.text, exchange.answer.token_ids))
+        return (*sent, Message("user", self.exchanges[-1].question.content))
+
+
+def title_of(question: Question, longest: int = 60) -> str:
+    """A session's first title: the question's first line, or the name of its first document."""
+    lines: Sequence[str] = question.text.strip().splitlines()
+    line = " ".join(lines[0].split()) if lines else ""
+    if not line and question.documents:
+        line = question.documents[0].name
+    return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"

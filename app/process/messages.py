@@ -1,0 +1,292 @@
+"""What the screen and the engine's process say to each other: small frozen records, pickled.
+
+A command is answered by events. Those of a reply, a count or a comparison carry the command's
+`identity`, so that what was asked for earlier is never taken for what was asked for last.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from app.chat.message import Message
+from app.engine.events import Finished, Pass, Prefill
+from app.engine.settings import Sampling
+
+FlashAttention = Literal["auto", "on", "off"]
+CacheType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"]
+
+# Commands ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """Load a model in place of the one that is loaded. None stands for the default of each."""
+
+    model: str | None = None
+    draft: str | None = None
+    context_length: int | None = None
+    gpu_layers: int = -1
+    mmap: bool = True
+    threads: int | None = None
+    flash_attention: FlashAttention = "auto"
+    cache_type: CacheType = "f16"
+    exact: bool = False
+    template: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    """Answer a conversation whose last message is the person's.
+
+    max_tokens None: as far as the context reaches. begun: ids of a reply that is to be continued.
+    k None lets the controller choose.
+    """
+
+    identity: int
+    messages: tuple[Message, ...]
+    sampling: Sampling
+    seed: int
+    proposer: str
+    k: int | None = None
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    begun: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SetProposer:
+    """Use this proposer from the next pass on, in mid-reply too. Answered by Switched."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetK:
+    """Draft so many tokens a pass from the next pass on; None lets the controller choose."""
+
+    k: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SetDraft:
+    """Load this draft model (name or path) in place of the one that is loaded; None unloads it."""
+
+    draft: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FindDrafts:
+    """Which files could draft, and why others cannot. Answered by Drafts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Count:
+    """How many tokens a text has. Answered by Counted."""
+
+    identity: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Compare:
+    """Answer one prompt with each proposer in turn, same seed. Answered by a Compared for each."""
+
+    identity: int
+    messages: tuple[Message, ...]
+    sampling: Sampling
+    seed: int
+    proposers: tuple[str, ...]
+    k: int | None
+    max_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    """Stop what is being generated or compared: between two passes or chunks, or within a long one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quit:
+    """Leave."""
+
+
+Command = Load | Generate | SetProposer | SetK | SetDraft | FindDrafts | Count | Compare | Cancel | Quit
+
+# Events -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """A proposer that can be chosen. problem: why it cannot be now, as a sentence; None where it can."""
+
+    name: str
+    summary: str
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """`share` (0 to 1) of what is being loaded is there."""
+
+    what: str
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """The model is ready. plain_seconds: a plain pass, measured just now; None where it was not.
+
+    context_trained: the longest context that it was trained with. draft: file name, None without.
+    """
+
+    name: str
+    path: str
+    description: str
+    context_length: int
+    context_trained: int
+    options: tuple[Option, ...]
+    draft: str | None
+    plain_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Switched:
+    """Answer to SetProposer and SetDraft: what is on now, and why it is not what was asked for."""
+
+    proposer: str
+    options: tuple[Option, ...]
+    draft: str | None
+    problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A file that could be a draft. problem: why it does not fit; None where it does."""
+
+    path: str
+    name: str
+    bytes: int
+    problem: str | None
+    loaded: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Drafts:
+    """Answer to FindDrafts."""
+
+    candidates: tuple[Candidate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The prompt is being read."""
+
+    identity: int
+    prefill: Prefill
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One pass, with the texts that the screen cannot make itself.
+
+    pieces: the text of each of entry.tokens (a character that spans tokens belongs to its last).
+    rejected: the text of the drafted tokens that were not accepted.
+    """
+
+    entry: Pass
+    pieces: tuple[str, ...]
+    rejected: str
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """The passes since the last such event, every one of them, batched to the screen's rate."""
+
+    identity: int
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A reply's end. Its ids and text do not hold what was `begun`."""
+
+    identity: int
+    finished: Finished
+
+
+@dataclass(frozen=True, slots=True)
+class TooLong:
+    """The prompt has `tokens` and the context holds `capacity`; `trained` is what it could hold."""
+
+    identity: int
+    tokens: int
+    capacity: int
+    trained: int
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """Answer to Count."""
+
+    identity: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """Where a reply parts from the first one compared: both tokens' texts, and how far the target's
+    logits of the two lie apart there (first minus this; None where it was not measured)."""
+
+    position: int
+    first: str
+    this: str
+    gap: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One proposer's reply. divergence None: identical to the first. problem: why it could not run."""
+
+    identity: int
+    proposer: str
+    finished: Finished | None
+    divergence: Divergence | None
+    problem: str | None
+    last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A command could not be carried out: one sentence that says what to do.
+
+    command: the class name of what failed, such as "Load". identity: its identity, where it has one.
+    """
+
+    command: str
+    identity: int | None
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Crashed:
+    """The engine's process ended by itself (told by the client). reason: how; details: its last lines."""
+
+    reason: str
+    details: str
+
+
+Event = (
+    Loading
+    | Loaded
+    | Switched
+    | Drafts
+    | Reading
+    | Steps
+    | Done
+    | TooLong
+    | Counted
+    | Compared
+    | Failed
+    | Crashed
+)
