@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import platformdirs
@@ -62,6 +62,11 @@ def template_for(model: Model, name: str | None = None) -> Template:
     return Template(source, model.token_text(model.bos), model.token_text(model.vocabulary.eos))
 
 
+def automatic(draft: str | None) -> str:
+    """The proposer that "auto" stands for: the draft model where one is named, else lookup."""
+    return "draft" if draft else "lookup"
+
+
 class Assembly:
     """An open target, and the proposers that were asked for so far. Closes all that it opened."""
 
@@ -86,6 +91,8 @@ class Assembly:
         self._say = say
         self._stack = ExitStack()
         self._proposers: dict[str, Proposer] = {}
+        # The draft model's own, so that it can be unloaded before the rest.
+        self._draft_stack = self._stack.enter_context(ExitStack())
         self._draft: Path | None = None
         path = find_model(setup.model)
         self.target: Model = self._stack.enter_context(open_model(path, setup.model_settings, progress))
@@ -114,7 +121,7 @@ class Assembly:
     def engine(self, proposer: str, needed: int = 0) -> Engine:
         """The engine, with a context that holds `needed` tokens where the model allows."""
         length = self.context_length(needed)
-        context = self._context(self.target, length)
+        context = self._context(self._stack, self.target, length)
         return Engine(context, self.proposer(proposer, length), ThroughputController())
 
     def proposer(self, name: str, length: int) -> Proposer:
@@ -133,15 +140,23 @@ class Assembly:
             return known
         context: Context | None = None
         if kind.model == "draft":
-            context = self._context(self._open_draft(), length)
+            context = self._context(self._draft_stack, self._open_draft(), length)
         elif kind.model == "skip":
-            context = self._context(self._open_skip(), length)
+            context = self._context(self._stack, self._open_skip(), length)
         self._proposers[name] = kind.build(context)
         return self._proposers[name]
 
-    def _context(self, model: Model, length: int) -> Context:
-        settings = self.setup.context_settings
-        context = self._stack.enter_context(Context(model, length, settings))
+    def set_draft(self, draft: str | None) -> None:
+        """Unload the draft model, if one is loaded, and name another: it is opened on first use.
+
+        No engine may use the proposer "draft" of before any more.
+        """
+        self._proposers.pop("draft", None)
+        self._draft_stack.close()
+        self.setup = replace(self.setup, draft=draft)
+
+    def _context(self, stack: ExitStack, model: Model, length: int) -> Context:
+        context = stack.enter_context(Context(model, length, self.setup.context_settings))
         context.stop = self._stop
         return context
 
@@ -149,7 +164,9 @@ class Assembly:
         if self.setup.draft is None:
             raise UsageError("The proposer draft needs a draft model: give --draft FILE.gguf.")
         self._draft = find_model(self.setup.draft)
-        return self._stack.enter_context(open_draft(self._draft, self.target, self.setup.model_settings))
+        return self._draft_stack.enter_context(
+            open_draft(self._draft, self.target, self.setup.model_settings)
+        )
 
     def _open_skip(self) -> Model:
         path = self.target.path

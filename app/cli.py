@@ -118,14 +118,11 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _one_shot(options: argparse.Namespace) -> OneShot:
-    from app.assembly import Setup
+    from app.assembly import Setup, automatic
     from app.engine.settings import Sampling
     from app.llama import ContextSettings, ModelSettings
     from app.oneshot import OneShot
 
-    proposer = options.proposer
-    if proposer == "auto":
-        proposer = "draft" if options.draft else "lookup"
     return OneShot(
         prompt=options.prompt,
         files=tuple(options.files),
@@ -141,7 +138,7 @@ def _one_shot(options: argparse.Namespace) -> OneShot:
                 exact=options.exact,
             ),
         ),
-        proposer=proposer,
+        proposer=automatic(options.draft) if options.proposer == "auto" else options.proposer,
         sampling=Sampling(
             temperature=options.temp,
             top_k=options.top_k,

@@ -12,7 +12,7 @@ FinishReason = Literal["stop", "length", "stop_string", "context", "cancelled"]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One reply. max_tokens: at least 1. k: a fixed draft length, None lets the controller choose it."""
+    """One reply. max_tokens: at least 1. k: the draft length to begin with; None: the controller's."""
 
     prompt: tuple[int, ...]
     sampling: Sampling

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.engine.calibration import calibrate
 from app.engine.control import Controller
@@ -42,6 +43,8 @@ class Engine:
         self.target = target
         self.proposer = proposer
         self.controller = controller
+        # A fixed draft length; None lets the controller choose.
+        self.k: int | None = None
         self.rule = rule
         # Its first target.length tokens are in the cache, always.
         self._history: list[int] = []
@@ -54,8 +57,8 @@ class Engine:
     def generate(self, request: Request) -> Iterator[Event]:
         """Answer a prompt. Yields Prefill, then a Pass for each pass, then one Finished.
 
-        `self.proposer` may be replaced between any two events. Closing the iterator early leaves the
-        cache equal to what was committed.
+        `self.proposer` and `self.k` may be replaced between any two events. Closing the iterator early
+        leaves the cache equal to what was committed.
 
         Raises ContextError where the prompt leaves no room for a pass, before anything is done.
         """
@@ -73,6 +76,7 @@ class Engine:
         reply = Reply(model.piece, model.end_tokens, request.stop, request.max_tokens)
         shared = _common_prefix(self.cached, request.prompt[:-1])
         statistics = Statistics(length, shared, request.seed)
+        self.k = request.k
         reason: FinishReason
         try:
             yield from self._prefill(request, shared, statistics)
@@ -124,7 +128,7 @@ class Engine:
             if swapped:
                 proposer.begin(history)
             limit = min(room, target.widest, reply.wanted) - 1
-            k = self.controller.choose(proposer.name, limit) if request.k is None else min(request.k, limit)
+            k = self.controller.choose(proposer.name, limit) if self.k is None else min(self.k, limit)
             proposal = proposer.propose(history, k, sampler, rng) if k > 0 else NOTHING
             drafted = proposal.tokens
             committed = self._verify(proposal, sampler, rng)
@@ -164,6 +168,14 @@ class Engine:
         if proposal.q is None:
             return match_rule(draft, lambda index: sampler.draw(p[index], rng))
         return verify_sampled(self.rule, draft, proposal.q, p, rng)
+
+    def logits_after(self, tokens: Sequence[int]) -> NDArray[np.float32]:
+        """The target's logits (V,) after `tokens`, which the cache then holds. A view, see Context."""
+        shared = _common_prefix(self.cached, tokens[:-1])
+        self.target.rollback(shared)
+        self._history = list(tokens)
+        row: NDArray[np.float32] = self.target.forward(tokens[shared:], rows=1)[0]
+        return row
 
     def _measure_plain(self) -> float | None:
         """Median seconds of a pass that drafts nothing, run behind the reply and taken back."""

@@ -56,9 +56,13 @@ class Generate:
 
 @dataclass(frozen=True, slots=True)
 class SetProposer:
-    """Use this proposer from the next pass on, in mid-reply too. Answered by Switched."""
+    """Use this proposer from the next pass on, in mid-reply too. Answered by Switched, or by Asked.
+
+    agreed: the person agrees to the disk space that Asked named.
+    """
 
     name: str
+    agreed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,12 @@ class SetDraft:
 
 @dataclass(frozen=True, slots=True)
 class FindDrafts:
-    """Which files could draft, and why others cannot. Answered by Drafts."""
+    """Which files could draft, and why others cannot. Answered by Drafts.
+
+    folders: looked through besides the target's own.
+    """
+
+    folders: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +112,9 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Stop what is being generated or compared: between two passes or chunks, or within a long one."""
+    """Stop what has this identity: between two passes or chunks, or within a long chunk."""
+
+    identity: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +169,14 @@ class Switched:
     options: tuple[Option, ...]
     draft: str | None
     problem: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The proposer needs disk space: a yes is SetProposer again, with agreed."""
+
+    proposer: str
+    question: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +253,15 @@ class Counted:
 
 
 @dataclass(frozen=True, slots=True)
+class Comparing:
+    """How far the comparison's present reply is; tokens 0 while its prompt is read."""
+
+    identity: int
+    proposer: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Divergence:
     """Where a reply parts from the first one compared: both tokens' texts, and how far the target's
     logits of the two lie apart there (first minus this; None where it was not measured)."""
@@ -280,12 +308,14 @@ Event = (
     Loading
     | Loaded
     | Switched
+    | Asked
     | Drafts
     | Reading
     | Steps
     | Done
     | TooLong
     | Counted
+    | Comparing
     | Compared
     | Failed
     | Crashed

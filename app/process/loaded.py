@@ -1,0 +1,138 @@
+"""A loaded model as the engine's process holds it: engine, template, and the proposer that was chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from app.assembly import Assembly, Setup, automatic, template_for
+from app.chat.message import Message
+from app.chat.prompt import encode
+from app.engine.calibration import calibrate
+from app.errors import SpecchatError
+from app.llama import ContextSettings, ModelSettings
+from app.process.messages import Asked, Load, Loaded, Option, SetProposer, Switched
+from proposers.registry import KINDS
+
+
+class LoadedModel:
+    """A model that is ready, its engine, and the proposer that was chosen."""
+
+    def __init__(
+        self,
+        command: Load,
+        stop: Callable[[], bool],
+        say: Callable[[str], None],
+        progress: Callable[[float], bool],
+    ) -> None:
+        self._stack = ExitStack()
+        self._agreed = False
+        self._question: str | None = None
+        setup = Setup(
+            model=command.model,
+            draft=command.draft,
+            context_length=command.context_length,
+            model_settings=ModelSettings(gpu_layers=command.gpu_layers, mmap=command.mmap),
+            context_settings=ContextSettings(
+                threads=command.threads,
+                flash_attention=command.flash_attention,
+                cache_type=command.cache_type,
+                exact=command.exact,
+            ),
+        )
+        self.assembly = self._stack.enter_context(
+            Assembly(setup, stop=stop, agree=self._agree, say=say, progress=progress)
+        )
+        try:
+            self._template = template_for(self.assembly.target, command.template)
+            self.engine = self.assembly.engine("off")
+            self.chosen = "off"
+            costs = calibrate(self.engine.target, [max(self.assembly.target.bos, 0)])
+            self.engine.controller.calibrate(costs)
+            self._plain_seconds = costs.get(1)
+        except BaseException:
+            self._stack.close()
+            raise
+
+    def close(self) -> None:
+        self._stack.close()
+
+    def _agree(self, question: str) -> bool:
+        self._question = question
+        return self._agreed
+
+    def prompt(self, messages: Sequence[Message]) -> tuple[int, ...]:
+        """The conversation's tokens. Raises SpecchatError where there are none."""
+        tokens = encode(messages, self._template, self.assembly.target)
+        if not tokens:
+            raise SpecchatError("The chat template wrote nothing: choose another in the settings.")
+        return tuple(tokens)
+
+    def facts(self) -> Loaded:
+        target = self.assembly.target
+        return Loaded(
+            name=target.name,
+            path=str(target.path),
+            description=target.description,
+            context_length=self.engine.target.capacity,
+            context_trained=target.context_trained,
+            options=self.options(),
+            draft=self._draft_name(),
+            plain_seconds=self._plain_seconds,
+        )
+
+    def _draft_name(self) -> str | None:
+        draft = self.assembly.setup.draft
+        return Path(draft).name if draft else None
+
+    def options(self) -> tuple[Option, ...]:
+        """Every proposer of the registry, and auto, with why it cannot be used now."""
+        assembly = self.assembly
+        fixed = assembly.target.cannot_roll_back
+        found = []
+        for kind in KINDS.values():
+            problem = None
+            if fixed and kind.name != "off":
+                problem = f"this model cannot be speculated on: {fixed}"
+            elif kind.model == "draft" and assembly.setup.draft is None:
+                problem = "no draft model is loaded"
+            found.append(Option(kind.name, kind.summary, problem))
+        stands_for = "off" if fixed else automatic(assembly.setup.draft)
+        return (*found, Option("auto", f"now {stands_for}", None))
+
+    def set_proposer(self, command: SetProposer) -> Switched | Asked:
+        """Use a proposer from the next pass on. One that cannot be used leaves the one that is on."""
+        name = command.name
+        if name == "auto":
+            fixed = self.assembly.target.cannot_roll_back
+            name = "off" if fixed else automatic(self.assembly.setup.draft)
+        if name == "draft" and self.assembly.setup.draft is None:
+            return Switched(self.chosen, self.options(), None, "No draft model is loaded: load one first.")
+        self._agreed, self._question = command.agreed, None
+        problem = None
+        try:
+            self.engine.proposer = self.assembly.proposer(name, self.engine.target.capacity)
+            self.chosen = command.name
+        except SpecchatError as error:
+            if self._question is not None and not command.agreed:
+                return Asked(command.name, self._question)
+            problem = str(error)
+        return Switched(self.chosen, self.options(), self._draft_name(), problem)
+
+    def set_draft(self, draft: str | None) -> Switched:
+        """Load another draft model and use it, or unload the one that there is."""
+        assembly = self.assembly
+        before = self.chosen
+        if self.engine.proposer.name == "draft":
+            self.engine.proposer = assembly.proposer("off", self.engine.target.capacity)
+        assembly.set_draft(draft)
+        wanted = "draft" if draft is not None else "auto" if before == "draft" else before
+        switched = self.set_proposer(SetProposer(wanted))
+        if draft is None or not isinstance(switched, Switched) or switched.problem is None:
+            assert isinstance(switched, Switched)
+            return switched
+        # It does not fit: go on without one, and say why.
+        assembly.set_draft(None)
+        self.set_proposer(SetProposer("auto" if before == "draft" else before))
+        return Switched(self.chosen, self.options(), None, switched.problem)

@@ -1,0 +1,40 @@
+"""Texts of tokens for a screen that has no vocabulary."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from app.engine.events import Pass
+from app.llama.text import TextStream
+from app.process.messages import Step
+
+
+class Pieces:
+    """Splits a reply's text by its tokens: the pieces of all passes, joined, are the text."""
+
+    def __init__(self, piece: Callable[[int], bytes]) -> None:
+        self._piece = piece
+        self._stream = TextStream()
+
+    def step(self, entry: Pass) -> Step:
+        """The pass with its texts. Rejected drafts are decoded by themselves."""
+        rejected = b"".join(self._piece(token) for token in entry.drafted[entry.accepted :])
+        return Step(
+            entry=entry,
+            pieces=tuple(self._stream.feed(self._piece(token)) for token in entry.tokens),
+            rejected=rejected.decode("utf-8", "replace"),
+        )
+
+
+def begun_whole(tokens: Sequence[int], piece: Callable[[int], bytes]) -> tuple[int, ...]:
+    """`tokens` up to the last one that ends with a whole character.
+
+    A reply that is continued behind them can then be shown behind what was shown of it.
+    """
+    stream = TextStream()
+    whole = 0
+    for count, token in enumerate(tokens, start=1):
+        stream.feed(piece(token))
+        if not stream.unfinished:
+            whole = count
+    return tuple(tokens[:whole])

@@ -1,0 +1,209 @@
+"""What the engine's process does: one model loaded, one command at a time, small ones between passes."""
+
+from __future__ import annotations
+
+import queue
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from app.engine.events import Finished, Pass, Prefill, Request
+from app.engine.loop import Engine
+from app.errors import SpecchatError
+from app.process.candidates import candidates
+from app.process.comparison import Comparison
+from app.process.loaded import LoadedModel
+from app.process.messages import (
+    Asked,
+    Command,
+    Compare,
+    Compared,
+    Comparing,
+    Count,
+    Counted,
+    Done,
+    Drafts,
+    Event,
+    Failed,
+    FindDrafts,
+    Generate,
+    Load,
+    Loading,
+    Reading,
+    SetDraft,
+    SetK,
+    SetProposer,
+    Step,
+    Steps,
+    TooLong,
+)
+from app.process.pieces import Pieces, begun_whole
+
+# Seconds between two batches of passes: each wakes the screen, which shares the CPU with the model.
+BATCH_SECONDS = 0.1
+
+
+class Service:
+    """Carries out commands and tells what came of them."""
+
+    def __init__(self, commands: queue.SimpleQueue[Command], deliver: Callable[[Event], None]) -> None:
+        self._commands = commands
+        self._deliver = deliver
+        # Commands that came during a reply and have to wait for its end.
+        self._later: deque[Command] = deque()
+        self._loaded: LoadedModel | None = None
+        self._identity = 0
+        self._cancelled = 0
+
+    def cancel(self, identity: int) -> None:
+        """Stop what has this identity. Called from the thread that listens."""
+        self._cancelled = identity
+
+    def run(self) -> None:
+        """Serve for ever; the process is ended from outside."""
+        while True:
+            self._carry_out(self._later.popleft() if self._later else self._commands.get())
+
+    def _carry_out(self, command: Command) -> None:
+        identity = getattr(command, "identity", None)
+        try:
+            if isinstance(command, Load):
+                self._load(command)
+            elif self._loaded is None:
+                raise SpecchatError("No model is loaded: choose one first.")
+            elif isinstance(command, Generate):
+                self._generate(self._loaded, command)
+            elif isinstance(command, Compare):
+                self._compare(self._loaded, command)
+            else:
+                self._small(self._loaded, command)
+        except SpecchatError as error:
+            self._deliver(Failed(type(command).__name__, identity, str(error)))
+
+    def _load(self, command: Load) -> None:
+        if self._loaded is not None:
+            self._loaded.close()
+            self._loaded = None
+        what = Path(command.model).name if command.model else "the bundled model"
+        said = -1.0
+
+        def progress(share: float) -> bool:
+            nonlocal said
+            if share - said >= 0.02 or share == 1.0:
+                said = share
+                self._deliver(Loading(what, share))
+            return True
+
+        self._loaded = LoadedModel(
+            command, self._stopped, lambda line: self._deliver(Loading(line, 1.0)), progress
+        )
+        self._deliver(self._loaded.facts())
+
+    def _stopped(self) -> bool:
+        return self._cancelled >= self._identity > 0
+
+    def _small(self, loaded: LoadedModel, command: Command) -> None:
+        """A command that may be carried out between two passes."""
+        if isinstance(command, SetProposer):
+            self._deliver(loaded.set_proposer(command))
+        elif isinstance(command, SetK):
+            loaded.engine.k = command.k
+        elif isinstance(command, SetDraft):
+            self._deliver(loaded.set_draft(command.draft))
+        elif isinstance(command, FindDrafts):
+            target = loaded.assembly.target
+            self._deliver(Drafts(candidates(target, command.folders, loaded.assembly.draft_path)))
+        elif isinstance(command, Count):
+            self._deliver(
+                Counted(command.identity, len(loaded.assembly.target.tokenise(command.text, False)))
+            )
+
+    def _between_passes(self, loaded: LoadedModel) -> None:
+        """Carry out what came meanwhile and cannot wait; keep the rest for later, in its order."""
+        while not self._commands.empty():
+            command = self._commands.get()
+            if isinstance(command, (SetProposer, SetK, SetDraft, Count, FindDrafts)):
+                self._carry_out(command)
+            else:
+                self._later.append(command)
+
+    def _generate(self, loaded: LoadedModel, command: Generate) -> None:
+        self._identity = command.identity
+        target = loaded.assembly.target
+        switched = loaded.set_proposer(SetProposer(command.proposer))
+        if isinstance(switched, Asked) or switched.problem:
+            # The reply is worth more than its speed.
+            self._deliver(switched)
+        begun = begun_whole(command.begun, target.piece)
+        prompt = (*loaded.prompt(command.messages), *begun)
+        engine = loaded.engine
+        if len(prompt) > engine.target.capacity:
+            self._deliver(
+                TooLong(command.identity, len(prompt), engine.target.capacity, target.context_trained)
+            )
+            return
+        request = Request(
+            prompt=prompt,
+            sampling=command.sampling,
+            seed=command.seed,
+            max_tokens=command.max_tokens or engine.target.capacity,
+            stop=command.stop,
+            k=command.k,
+        )
+        pieces = Pieces(target.piece)
+        batch: list[Step] = []
+        sent = 0.0
+        for event in engine.generate(request):
+            if isinstance(event, Pass):
+                batch.append(pieces.step(event))
+                now = time.perf_counter()
+                if now - sent >= BATCH_SECONDS:
+                    self._deliver(Steps(command.identity, tuple(batch)))
+                    batch.clear()
+                    sent = now
+            elif isinstance(event, Prefill):
+                self._deliver(Reading(command.identity, event))
+            else:
+                if batch:
+                    self._deliver(Steps(command.identity, tuple(batch)))
+                self._deliver(Done(command.identity, event))
+            self._between_passes(loaded)
+
+    def _compare(self, loaded: LoadedModel, command: Compare) -> None:
+        self._identity = command.identity
+        engine = loaded.engine
+        before = loaded.chosen
+        prompt = loaded.prompt(command.messages)
+        comparison = Comparison(engine, loaded.assembly.target, prompt)
+        for number, name in enumerate(command.proposers, start=1):
+            last = number == len(command.proposers)
+            finished: Finished | None = None
+            switched = loaded.set_proposer(SetProposer(name))
+            problem = switched.question if isinstance(switched, Asked) else switched.problem
+            if problem is None:
+                finished = self._compared(engine, command, prompt, name)
+                if finished.reason == "cancelled":
+                    break
+            divergence = comparison.divergence(finished) if finished else None
+            self._deliver(Compared(command.identity, name, finished, divergence, problem, last))
+        loaded.set_proposer(SetProposer(before))
+
+    def _compared(self, engine: Engine, command: Compare, prompt: Sequence[int], name: str) -> Finished:
+        request = Request(
+            prompt=tuple(prompt),
+            sampling=command.sampling,
+            seed=command.seed,
+            max_tokens=command.max_tokens,
+            k=command.k,
+        )
+        tokens, sent = 0, 0.0
+        for event in engine.generate(request):
+            if isinstance(event, Finished):
+                return event
+            tokens += len(event.tokens) if isinstance(event, Pass) else 0
+            now = time.perf_counter()
+            if now - sent >= BATCH_SECONDS:
+                self._deliver(Comparing(command.identity, name, tokens))
+                sent = now
+        raise AssertionError("a reply ends with Finished")

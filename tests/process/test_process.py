@@ -1,0 +1,216 @@
+"""The engine in its own process: what it answers, and that neither its noise nor its death does harm."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from app.chat.message import Message
+from app.process.messages import (
+    Cancel,
+    Compare,
+    Compared,
+    Count,
+    Counted,
+    Crashed,
+    Done,
+    Drafts,
+    Failed,
+    FindDrafts,
+    Load,
+    SetDraft,
+    SetK,
+    SetProposer,
+    Steps,
+    Switched,
+    TooLong,
+)
+from tests.process.engine import ASK, GREEDY, generate, serving
+from tests.tiny import write_tiny
+
+
+def test_every_pass_arrives_once_and_its_pieces_are_the_text(tiny_path: Path) -> None:
+    with serving(tiny_path) as session:
+        batches, done = session.reply(generate(max_tokens=60, k=4))
+    steps = [step for batch in batches for step in batch.steps]
+    finished = done.finished
+    assert len(steps) == finished.passes
+    assert sum(step.entry.accepted for step in steps) == finished.accepted
+    assert [token for step in steps for token in step.entry.tokens] == list(finished.token_ids)
+    assert [origin for step in steps for origin in step.entry.origins] == list(finished.origins)
+    assert "".join(piece for step in steps for piece in step.pieces) == finished.text
+    assert all(len(step.pieces) == len(step.entry.tokens) for step in steps)
+    assert any(step.rejected for step in steps)
+
+
+def test_a_cancelled_reply_ends_and_the_next_is_not_touched_by_it(tiny_path: Path) -> None:
+    with serving(tiny_path) as session:
+        session.send(generate(1, max_tokens=None))
+        session.until(Steps)
+        session.send(Cancel(1))
+        _, done = session.reply(generate(2, max_tokens=8))
+        if done.identity == 1:
+            assert done.finished.reason == "cancelled"
+            _, done = session.reply(generate(3, max_tokens=8))
+    assert done.finished.reason == "length"
+
+
+def test_proposer_and_k_change_in_mid_reply(tiny_path: Path) -> None:
+    with serving(tiny_path) as session:
+        session.send(generate(1, proposer="off", max_tokens=300, k=2))
+        session.until(Steps)
+        session.send(SetK(5))
+        session.send(SetProposer("lookup"))
+        assert session.until(Switched).proposer == "lookup"
+        session.seen.clear()
+        assert session.until(Done).finished.passes > 0
+        changed = [step.entry for event in session.seen if isinstance(event, Steps) for step in event.steps]
+    assert any(entry.proposer == "lookup" and len(entry.drafted) > 2 for entry in changed)
+
+
+def test_a_reply_is_continued_where_it_was_cut(tiny_path: Path) -> None:
+    with serving(tiny_path) as session:
+        _, whole = session.reply(generate(1, proposer="off", max_tokens=24))
+        _, rest = session.reply(generate(2, proposer="off", begun=whole.finished.token_ids[:9]))
+    expected = whole.finished.token_ids
+    # What ended in mid character is generated again.
+    assert any(expected[at:] == rest.finished.token_ids[: 24 - at] for at in range(4, 10))
+
+
+def test_a_prompt_that_does_not_fit_is_told_with_its_size(tiny_path: Path) -> None:
+    with serving(tiny_path) as session:
+        session.send(generate(messages=(Message("user", "word " * 2000),)))
+        told = session.until(TooLong)
+    assert told.capacity == 512 and told.tokens > 2000
+
+
+def test_what_cannot_be_done_is_said_and_the_process_goes_on(tiny_path: Path, tmp_path: Path) -> None:
+    with serving() as session:
+        session.send(generate())
+        assert "No model is loaded" in session.until(Failed).message
+        session.send(Load(model=str(tmp_path / "none.gguf")))
+        failed = session.until(Failed)
+        assert (failed.command, failed.identity) == ("Load", None) and "none.gguf" in failed.message
+        session.load(tiny_path)
+        session.send(Count(7, "some words"))
+        counted = session.until(Counted)
+        assert counted.identity == 7 and counted.tokens > 0
+        session.send(SetProposer("draft"))
+        switched = session.until(Switched)
+        assert switched.proposer == "off" and "load one first" in (switched.problem or "")
+
+
+def test_a_draft_is_loaded_used_and_unloaded(tiny_path: Path, tiny_draft_path: Path, tmp_path: Path) -> None:
+    other = write_tiny(tmp_path / "other.gguf", vocabulary=700)
+    with serving(tiny_path) as session:
+        session.send(FindDrafts((str(tmp_path), str(tiny_draft_path.parent))))
+        found = {each.name: each for each in session.until(Drafts).candidates}
+        assert found["draft.gguf"].problem is None
+        assert found["tiny.gguf"].problem == "it is the model itself"
+        assert "vocabulary" in (found["other.gguf"].problem or "")
+        session.send(SetDraft(str(other)))
+        refused = session.until(Switched)
+        assert refused.draft is None and "cannot draft" in (refused.problem or "")
+        session.send(SetDraft(str(tiny_draft_path)))
+        assert (loaded := session.until(Switched)).proposer == "draft" and loaded.draft == "draft.gguf"
+        _, done = session.reply(generate(2, proposer="draft", k=4))
+        assert done.finished.by_proposer["draft"].accepted > 0
+        session.send(SetDraft(None))
+        unloaded = session.until(Switched)
+        assert unloaded.draft is None and unloaded.proposer == "auto"
+
+
+def test_compare_runs_each_proposer_and_says_where_replies_part(tiny_path: Path) -> None:
+    names = ("off", "lookup", "draft")
+    with serving(tiny_path) as session:
+        session.send(Compare(5, ASK, GREEDY, 1, names, 4, 32))
+        rows = [session.until(Compared) for _ in names]
+    assert [row.proposer for row in rows] == list(names) and [row.last for row in rows] == [
+        False,
+        False,
+        True,
+    ]
+    off, lookup, draft = rows
+    assert off.finished and off.divergence is None
+    assert lookup.finished and (lookup.divergence is None) == (
+        lookup.finished.token_ids == off.finished.token_ids
+    )
+    assert draft.finished is None and draft.problem
+
+
+def test_a_killed_process_is_told_and_started_again(tiny_path: Path) -> None:
+    with serving(tiny_path) as session:
+        session.send(generate(1, max_tokens=None))
+        session.until(Steps)
+        os.kill(session.client.process_id or 0, signal.SIGKILL)
+        assert session.until(Crashed).reason == "was killed by SIGKILL"
+        session.start()
+        session.load(tiny_path)
+        _, done = session.reply(generate(2, max_tokens=8))
+    assert done.finished.reason == "length"
+
+
+NOISY = """
+import os
+import app.process.child as child
+import app.process.service as service
+serve = service.Service.run
+def noisy(self):
+    os.write(1, b"native noise")
+    os.write(2, b"ggml: the last words")
+    serve(self)
+service.Service.run = noisy
+service.Service._small = lambda self, loaded, command: os.abort()
+child.main()
+"""
+
+
+def test_native_noise_stays_out_and_an_abort_leaves_its_last_words(tiny_path: Path) -> None:
+    with serving(tiny_path, (sys.executable, "-c", NOISY)) as session:
+        _, done = session.reply(generate(max_tokens=8))
+        assert done.finished.reason == "length"
+        session.send(Count(2, "x"))
+        crashed = session.until(Crashed)
+    assert crashed.reason == "was killed by SIGABRT"
+    assert "native noise" in crashed.details and "last words" in crashed.details
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="asks for a process by its number")
+def test_the_process_leaves_when_its_parent_dies(tiny_path: Path) -> None:
+    script = """
+import sys
+from pathlib import Path
+from tests.process.engine import Session
+session = Session()
+session.start()
+session.load(Path(sys.argv[1]))
+print(session.client.process_id, flush=True)
+sys.stdin.read()
+"""
+    parent = subprocess.Popen(
+        [sys.executable, "-c", script, str(tiny_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert parent.stdout is not None
+    child = int(parent.stdout.readline())
+    parent.kill()
+    parent.wait()
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline and _runs(child):
+        time.sleep(0.02)
+    assert not _runs(child)
+
+
+def _runs(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    # Where nobody has collected it, a process that has ended is still listed.
+    status = Path(f"/proc/{process}/stat")
+    return not (status.exists() and status.read_text().rpartition(")")[2].split()[0] == "Z")
