@@ -46,23 +46,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _chat_or_answer(arguments: Sequence[str]) -> int:
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
     if options.prompt is None:
-        raise UsageError("The chat screen is not here yet: ask with specchat -p PROMPT [FILE…].")
+        from app.tui.run import run as chat
+
+        return chat(_given(parser, arguments))
+    if options.resume is not None:
+        raise UsageError("--resume opens the chat: leave -p out.")
     from app.oneshot import run
 
     return run(_one_shot(options))
 
 
+def _given(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> dict[str, object]:
+    """What was written on the command line, by its name: what was not, the settings decide."""
+    absent = object()
+    parser.set_defaults(**dict.fromkeys(vars(parser.parse_args([])), absent))
+    return {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not absent}
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="specchat",
-        description="Ask a local model. Speculative decoding makes it faster and changes no probability.",
+        description="Chat with a local model; with -p, ask it once. Speculative decoding makes it faster "
+        "and changes no probability.",
+        usage="specchat [MODEL] [--resume [NAME]] [options]\n       specchat -p PROMPT [FILE…] [options]",
         epilog=f"Commands: {', '.join(_COMMANDS)}; each has its own --help.",
     )
     add = parser.add_argument
-    add("files", nargs="*", metavar="FILE", help="documents, put before the prompt (as is piped text)")
-    add("-p", "--prompt", help="ask this, print the answer and leave")
+    add("files", nargs="*", metavar="MODEL | FILE", help="the model to chat with; after -p, documents")
+    add("-p", "--prompt", help="ask this, print the answer and leave; files and piped text go before it")
+    add(
+        "--resume", nargs="?", const="", metavar="NAME", help="go on with a chat, the newest if not named"
+    )
     add("--json", action="store_true", help="print one JSON object with the text and every figure")
     add("--system", metavar="TEXT", help="system prompt")
     add("--template", metavar="NAME", help="chat template: chatml, …, or a Jinja file")

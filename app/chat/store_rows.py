@@ -1,0 +1,157 @@
+"""Exchanges as rows of the store, and back; what comes back has passed the gate."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import zlib
+from collections.abc import Iterable
+from dataclasses import asdict
+from itertools import chain, groupby, repeat
+from typing import Any, get_args
+
+from app.chat.conversation import Answer, End, Exchange, Figures, Question
+from app.chat.documents import Document
+from app.chat.gate import clean
+
+_ENDS = {None, *(end for part in get_args(End) for end in get_args(part))}
+
+
+def write_exchanges(
+    connection: sqlite3.Connection, session: int, before: tuple[Exchange, ...], after: tuple[Exchange, ...]
+) -> None:
+    """Turn the rows of `before` into those of `after`, by touching only what differs."""
+    for position, exchange in enumerate(after):
+        old = before[position] if position < len(before) else None
+        if exchange is old:
+            continue
+        if old is None or old.question != exchange.question:
+            _write_question(connection, session, position, exchange.question)
+        if old is None or old.answer != exchange.answer:
+            _write_answer(connection, session, position, exchange.answer)
+    if len(before) > len(after):
+        connection.execute("DELETE FROM exchange WHERE session = ? AND position >= ?", (session, len(after)))
+
+
+def _write_question(connection: sqlite3.Connection, session: int, position: int, question: Question) -> None:
+    # Not INSERT OR REPLACE, which would take the answer away with the old row.
+    connection.execute(
+        "INSERT INTO exchange VALUES (?, ?, ?) "
+        "ON CONFLICT (session, position) DO UPDATE SET question = excluded.question",
+        (session, position, clean(question.text)),
+    )
+    connection.execute("DELETE FROM document WHERE session = ? AND position = ?", (session, position))
+    connection.executemany(
+        "INSERT INTO document VALUES (?, ?, ?, ?, ?)",
+        [
+            (session, position, place, clean(document.name), clean(document.text))
+            for place, document in enumerate(question.documents)
+        ],
+    )
+
+
+def _write_answer(connection: sqlite3.Connection, session: int, position: int, answer: Answer | None) -> None:
+    if answer is None:
+        connection.execute("DELETE FROM answer WHERE session = ? AND position = ?", (session, position))
+    else:
+        connection.execute(
+            "INSERT OR REPLACE INTO answer VALUES (?, ?, ?, ?)",
+            (session, position, clean(answer.text), packed(answer)),
+        )
+
+
+def read_exchanges(connection: sqlite3.Connection, session: int) -> tuple[Exchange, ...]:
+    """The exchanges of a session. Raises ValueError or TypeError where a row makes no sense."""
+    documents: dict[int, list[Document]] = {}
+    for position, name, text in connection.execute(
+        "SELECT position, name, text FROM document WHERE session = ? ORDER BY position, place", (session,)
+    ):
+        documents.setdefault(position, []).append(Document(clean(name), clean(text)))
+    return tuple(
+        Exchange(
+            Question(clean(question), tuple(documents.get(position, ()))),
+            None if details is None else unpacked(text, details),
+        )
+        for position, question, text, details in connection.execute(
+            "SELECT position, question, text, details FROM exchange "
+            "LEFT JOIN answer USING (session, position) WHERE session = ? ORDER BY position",
+            (session,),
+        )
+    )
+
+
+def searched_text(connection: sqlite3.Connection, session: int) -> Iterable[str]:
+    """What the search looks at, exchange by exchange: question, names of documents, answer."""
+    for row in connection.execute(
+        "SELECT question, (SELECT group_concat(name, char(10)) FROM document "
+        "WHERE document.session = exchange.session AND document.position = exchange.position), text "
+        "FROM exchange LEFT JOIN answer USING (session, position) WHERE session = ? ORDER BY position",
+        (session,),
+    ):
+        yield from (clean(part) for part in row if part)
+
+
+def packed(answer: Answer) -> bytes:
+    """All of an answer but its text: compressed JSON, origins as runs.
+
+    A token's figures and piece weigh more than its text; level 1 takes two thirds off in less time than
+    it saves in writing.
+    """
+    value = {
+        "token_ids": answer.token_ids,
+        "pieces": answer.pieces,
+        "origins": [(origin, len(list(run))) for origin, run in groupby(answer.origins)],
+        "ghosts": answer.ghosts,
+        "end": answer.end,
+        "figures": None if answer.figures is None else asdict(answer.figures),
+    }
+    return zlib.compress(json.dumps(value, separators=(",", ":")).encode("ascii"), 1)
+
+
+def unpacked(text: str, details: bytes) -> Answer:
+    """The answer again. Raises ValueError or TypeError where the details make no sense."""
+    try:
+        value: dict[str, Any] = json.loads(zlib.decompress(details))
+        if value["end"] not in _ENDS:
+            raise ValueError(f"unknown end {value['end']!r}")
+        names, counts = _columns(value["origins"])
+        before, ghosts = _columns(value["ghosts"])
+        figures = value["figures"]
+        return Answer(
+            text=clean(text),
+            token_ids=tuple(map(int, value["token_ids"])),
+            pieces=_all_clean(value["pieces"]),
+            origins=tuple(chain.from_iterable(map(repeat, _all_clean(names), counts))),
+            ghosts=tuple(zip(map(int, before), _all_clean(ghosts), strict=True)),
+            end=value["end"],
+            figures=None
+            if figures is None
+            else Figures(**{**figures, "proposer": clean(figures["proposer"])}),
+        )
+    except (zlib.error, KeyError, AttributeError) as error:
+        raise ValueError("an answer's details cannot be read") from error
+
+
+def _figures(value: dict[str, Any]) -> Figures:
+    figures = Figures(**{**value, "proposer": clean(value["proposer"])})
+    known = (figures.tokens, figures.prefill_seconds, figures.read_tokens, figures.seed)
+    measured = (
+        figures.tokens_per_second,
+        figures.plain_tokens_per_second,
+        figures.speedup,
+        figures.acceptance_rate,
+        figures.tokens_per_pass,
+    )
+    if not all(isinstance(each, (int, float)) for each in (*known, *(m for m in measured if m is not None))):
+        raise ValueError("a figure is not a number")
+    return figures
+
+
+def _columns(pairs: list[tuple[Any, Any]]) -> tuple[list[Any], list[Any]]:
+    return [first for first, _ in pairs], [second for _, second in pairs]
+
+
+def _all_clean(pieces: list[str]) -> tuple[str, ...]:
+    # One look for all: a thousand small ones are what loading would spend its time on.
+    whole = "".join(pieces)
+    return tuple(pieces) if clean(whole) == whole else tuple(map(clean, pieces))

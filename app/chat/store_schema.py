@@ -1,0 +1,237 @@
+"""The file of the store: its tables, how it is opened, and what becomes of one that is damaged."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import time
+from pathlib import Path
+
+from app.chat.gate import clean
+from app.errors import SpecchatError
+
+VERSION = 1
+BUSY_SECONDS = 3.0
+# A quick check reads every page (0.2 s for 100 MB that are in memory): beyond this only the parts that
+# every start needs are read.
+LARGEST_CHECKED = 32 * 1024 * 1024
+
+# The answer and the documents stand apart from the question, so that an answer that grows rewrites
+# nothing else. `indexed` is the revision that the search's index knows, -1 for none.
+TABLES = {
+    "session": """(
+        number INTEGER PRIMARY KEY,
+        identity TEXT NOT NULL UNIQUE,
+        revision INTEGER NOT NULL,
+        title TEXT NOT NULL,
+        model TEXT NOT NULL,
+        system TEXT NOT NULL,
+        unsent INTEGER NOT NULL,
+        exchanges INTEGER NOT NULL,
+        created REAL NOT NULL,
+        changed REAL NOT NULL,
+        deleted REAL,
+        indexed INTEGER NOT NULL DEFAULT -1
+    )""",
+    "exchange": """(
+        session INTEGER NOT NULL REFERENCES session (number) ON DELETE CASCADE,
+        position INTEGER NOT NULL,
+        question TEXT NOT NULL,
+        PRIMARY KEY (session, position)
+    )""",
+    "document": """(
+        session INTEGER NOT NULL,
+        position INTEGER NOT NULL,
+        place INTEGER NOT NULL,
+        name TEXT NOT NULL,
+        text TEXT NOT NULL,
+        PRIMARY KEY (session, position, place),
+        FOREIGN KEY (session, position) REFERENCES exchange (session, position) ON DELETE CASCADE
+    )""",
+    "answer": """(
+        session INTEGER NOT NULL,
+        position INTEGER NOT NULL,
+        text TEXT NOT NULL,
+        details BLOB NOT NULL,
+        PRIMARY KEY (session, position),
+        FOREIGN KEY (session, position) REFERENCES exchange (session, position) ON DELETE CASCADE
+    )""",
+}
+COLUMNS = {
+    "session": "number identity revision title model system unsent exchanges created changed deleted indexed",
+    "exchange": "session position question",
+    "document": "session position place name text",
+    "answer": "session position text details",
+}
+INDEX = "CREATE INDEX session_changed ON session (changed)"
+# A row a session, its number the row's. Made from the other tables, so it may be dropped at any time.
+WORDS = (
+    "CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5"
+    "(title, body, prefix = '1 2 3', tokenize = 'unicode61 remove_diacritics 2')"
+)
+
+
+class _Damaged(Exception):
+    """The file is not, or is no longer, a store."""
+
+
+def open_file(path: Path) -> tuple[sqlite3.Connection, Path | None]:
+    """The open store at `path`, and where a damaged one that stood there was moved.
+
+    Raises SpecchatError where the place cannot be used, or a newer specchat wrote the file.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Chats are private: only their owner may read them.
+        path.touch(mode=0o600)
+    except OSError as error:
+        raise SpecchatError(
+            f"Chats cannot be kept in {clean(str(path.parent))} ({error.strerror}): "
+            "make that folder writable, or name another."
+        ) from error
+    try:
+        try:
+            return _connect(path), None
+        except _Damaged:
+            moved = _set_aside(path)
+            return _connect(path), moved
+    except sqlite3.Error as error:
+        raise explained(error, path) from error
+
+
+def explained(error: sqlite3.Error, path: Path) -> SpecchatError:
+    """What a person can do about a fault of the store's file."""
+    shown, reason = clean(str(path)), clean(str(error))
+    if is_damage(error):
+        advice = f"{shown} is damaged: start specchat again, which sets it aside and begins a new one."
+    elif is_busy(error):
+        advice = f"{shown} is held by another program: close that program, or try again."
+    elif "full" in reason:
+        advice = f"The chat cannot be kept: the disk that holds {shown} is full; make room."
+    elif "readonly" in reason or "unable to open" in reason:
+        advice = f"The chat cannot be kept: {shown} cannot be written; make it and its folder writable."
+    else:
+        advice = f"Chats cannot be kept in {shown}: {reason}."
+    return SpecchatError(advice)
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Whether the file itself is at fault."""
+    # The module has no class of its own for that, and raises the base of the others.
+    return type(error) is sqlite3.DatabaseError
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Whether another program holds the file."""
+    return "locked" in str(error) or "busy" in str(error)
+
+
+def make_search(connection: sqlite3.Connection, anew: bool = False) -> bool:
+    """Make the search's index where it is missing, or make it `anew`.
+
+    False where there can be none: this SQLite has no full-text search, or the index is damaged beyond that.
+    """
+    try:
+        if anew:
+            connection.execute("DROP TABLE IF EXISTS words")
+            connection.execute("UPDATE session SET indexed = -1")
+        connection.execute(WORDS)
+        connection.execute("SELECT 1 FROM words LIMIT 0")
+    except sqlite3.Error as error:
+        return not anew and "no such module" not in str(error) and make_search(connection, anew=True)
+    return True
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+    try:
+        # Bytes that are not UTF-8 must not make a session unreadable.
+        connection.text_factory = lambda data: data.decode("utf-8", "replace")
+        _prepare(connection, path)
+    except BaseException as error:
+        connection.close()
+        if isinstance(error, sqlite3.Error) and is_damage(error):
+            raise _Damaged from error
+        raise
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    version = _version(connection)
+    if version > VERSION:
+        raise SpecchatError(
+            f"{clean(str(path))} was written by a newer specchat: update this one to read its chats."
+        )
+    connection.execute("PRAGMA foreign_keys = ON")
+    # Some network folders know no shared memory; there SQLite's older journal stays, which syncs more.
+    if _use_wal(connection):
+        connection.execute("PRAGMA synchronous = NORMAL")
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Asked again: another specchat may have made the tables meanwhile.
+        if _version(connection) == 0:
+            _create(connection)
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    _check(connection, path)
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _use_wal(connection: sqlite3.Connection) -> bool:
+    # The change of the journal does not wait for other connections by itself.
+    last = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            return bool(connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] == "wal")
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > last:
+                raise
+            time.sleep(0.02)
+
+
+def _create(connection: sqlite3.Connection) -> None:
+    if connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+        raise _Damaged
+    for name, columns in TABLES.items():
+        connection.execute(f"CREATE TABLE {name} {columns}")
+    connection.execute(INDEX)
+    connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
+def _check(connection: sqlite3.Connection, path: Path) -> None:
+    for table, columns in COLUMNS.items():
+        found = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
+        if not found >= set(columns.split()):
+            raise _Damaged
+    if path.stat().st_size <= LARGEST_CHECKED:
+        if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+            raise _Damaged
+    else:
+        connection.execute("SELECT count(changed), count(title) FROM session").fetchone()
+        connection.execute("SELECT session, question FROM exchange ORDER BY rowid DESC LIMIT 1").fetchone()
+
+
+def _set_aside(path: Path) -> Path:
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    moved = path.with_name(f"{path.stem}.damaged-{stamp}{path.suffix}")
+    number = 1
+    while moved.exists():
+        number += 1
+        moved = path.with_name(f"{path.stem}.damaged-{stamp}-{number}{path.suffix}")
+    try:
+        path.rename(moved)
+        # The log may hold what is worth rescuing, and must not be taken for the new file's.
+        for ending in ("-wal", "-shm"):
+            with contextlib.suppress(FileNotFoundError):
+                path.with_name(path.name + ending).rename(moved.with_name(moved.name + ending))
+    except OSError as error:
+        raise SpecchatError(
+            f"{clean(str(path))} is damaged and cannot be set aside ({error.strerror}): "
+            "close other programs that use it, or move it away yourself."
+        ) from error
+    return moved

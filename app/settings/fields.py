@@ -1,0 +1,240 @@
+"""What each setting may be, once: the file's faults and the settings dialogue are made from this table."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
+
+from app.chat.gate import clean
+from app.process.messages import CacheType, FlashAttention
+from app.settings.values import Settings, ThemeName
+
+Value = str | int | float | bool | tuple[str, ...] | None
+
+_LARGEST = 2**31 - 1
+_LONGEST_SEED = 2**63 - 1
+_MOST_THREADS = 512
+_LONGEST_K = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One setting. low, high: the range of a number, both included. empty: what None means; where it is
+    "", None is not allowed. choices: of a choice. reload: it takes effect when the model is loaded again.
+    label: what it is called on the screen, where that is not its name.
+    """
+
+    section: str
+    name: str
+    kind: Literal["number", "whole", "text", "lines", "switch", "choice", "texts"]
+    summary: str
+    low: float = 0
+    high: float = _LARGEST
+    empty: str = ""
+    choices: tuple[str, ...] = ()
+    reload: bool = False
+    label: str = ""
+
+    @property
+    def title(self) -> str:
+        """What it is called on the screen."""
+        if self.label:
+            return self.label
+        words = self.name.replace("_", " ")
+        return words[:1].upper() + words[1:]
+
+
+FIELDS: tuple[Field, ...] = (
+    Field("sampling", "temperature", "number", "0 always takes the likeliest; higher varies more.", 0, 100),
+    Field("sampling", "top_k", "whole", "Only so many of the likeliest tokens; 0 is off."),
+    Field("sampling", "top_p", "number", "Only the likeliest up to this share; 1 is off.", 0, 1),
+    Field("sampling", "min_p", "number", "Only tokens this likely beside the best; 0 is off.", 0, 1),
+    Field(
+        "sampling", "repeat_penalty", "number", "Above 1 makes repetition less likely; 1 is off.", 0.01, 100
+    ),
+    Field("sampling", "frequency_penalty", "number", "Grows with each repetition; 0 is off.", -100, 100),
+    Field("sampling", "presence_penalty", "number", "The same for each repeated token; 0 is off.", -100, 100),
+    Field("sampling", "penalty_window", "whole", "How many of the last tokens the penalties look at."),
+    Field(
+        "sampling", "seed", "whole", "The same seed gives the same reply.", 0, _LONGEST_SEED, "new each reply"
+    ),
+    Field("sampling", "max_tokens", "whole", "The longest reply.", 1, empty="what the context holds"),
+    Field("chat", "system", "lines", "What the model is told before all else.", label="System prompt"),
+    Field(
+        "model",
+        "name",
+        "text",
+        "A catalogue name or the path of a .gguf.",
+        empty="bundled",
+        reload=True,
+        label="Model",
+    ),
+    Field(
+        "model", "draft", "text", "A smaller model that drafts, by name or path.", empty="none", reload=True
+    ),
+    Field(
+        "model", "context_length", "whole", "Tokens of prompt and replies.", 2, empty="automatic", reload=True
+    ),
+    Field(
+        "model",
+        "gpu_layers",
+        "whole",
+        "Layers on the GPU; -1 is all of them.",
+        -1,
+        reload=True,
+        label="GPU layers",
+    ),
+    Field(
+        "model", "threads", "whole", "Threads on the CPU.", 1, _MOST_THREADS, "performance cores", reload=True
+    ),
+    Field(
+        "model",
+        "flash_attention",
+        "choice",
+        "Faster attention, where the device has it.",
+        choices=get_args(FlashAttention),
+        reload=True,
+    ),
+    Field(
+        "model",
+        "cache_type",
+        "choice",
+        "Numbers in the cache; smaller ones save memory.",
+        choices=get_args(CacheType),
+        reload=True,
+    ),
+    Field("model", "exact", "switch", "The same reply at temperature 0, whatever drafts.", reload=True),
+    Field(
+        "model", "template", "text", "A chat template's name or file.", empty="the model's own", reload=True
+    ),
+    Field("model", "draft_folders", "texts", "Folders in which drafts are looked for."),
+    Field("speculation", "proposer", "choice", "What guesses tokens; auto takes what is fastest."),
+    Field(
+        "speculation",
+        "k",
+        "whole",
+        "How many tokens are drafted a pass.",
+        1,
+        _LONGEST_K,
+        "automatic",
+        label="Draft length k",
+    ),
+    Field(
+        "look",
+        "theme",
+        "choice",
+        "Colours; terminal takes those of the terminal.",
+        choices=get_args(ThemeName),
+    ),
+    Field("look", "panel", "switch", "Whether the speculation panel is shown."),
+)
+
+BY_PATH = {(field.section, field.name): field for field in FIELDS}
+SECTIONS = (*dict.fromkeys(field.section for field in FIELDS), "keys")
+
+
+def choices_of(field: Field) -> tuple[str, ...]:
+    """What a choice may be; of the proposer, the names that the registry holds now."""
+    if field.name != "proposer":
+        return field.choices
+    # Here, as it brings numpy, a tenth of a second that a start with the default need not pay.
+    from proposers.registry import KINDS
+
+    return ("auto", *KINDS)
+
+
+def get(settings: Settings, field: Field) -> Value:
+    """That setting's value."""
+    value: Value = getattr(getattr(settings, field.section), field.name)
+    return value
+
+
+def put(settings: Settings, field: Field, value: Value) -> Settings:
+    """With that value, which must be one that `problem` finds nothing wrong with."""
+    changes: dict[str, Any] = {field.name: value}
+    changes = {field.section: replace(getattr(settings, field.section), **changes)}
+    return replace(settings, **changes)
+
+
+def adopt(field: Field, raw: object) -> Value:
+    """A value of a TOML file as the settings hold it. Raises ValueError with what would be right."""
+    if field.empty and (raw is None or raw == ""):
+        return None
+    if field.kind in ("number", "whole"):
+        return _number(field, raw)
+    if field.kind == "switch":
+        if isinstance(raw, bool):
+            return raw
+        raise ValueError("give true or false")
+    if field.kind == "choice":
+        if isinstance(raw, str) and (raw == default(field) or raw in choices_of(field)):
+            return raw
+        raise ValueError(f"give {listed(choices_of(field))}")
+    if field.kind == "texts":
+        if isinstance(raw, list | tuple) and all(isinstance(each, str) for each in raw):
+            return tuple(raw)
+        raise ValueError('give a list of texts, such as ["models", "drafts"]')
+    if isinstance(raw, str):
+        return raw
+    raise ValueError("give a text in quotation marks")
+
+
+def typed(field: Field, text: str) -> Value:
+    """What a person typed for a number or a text. Raises ValueError with what would be right."""
+    if field.kind == "lines":
+        return text
+    text = text.strip()
+    raw: object = text
+    if field.kind == "whole" and re.fullmatch(r"[+-]?[0-9]{1,30}", text):
+        raw = int(text)
+    elif field.kind == "number":
+        try:
+            # Half of Europe writes it so.
+            raw = float(text.replace(",", "."))
+        except ValueError:
+            raw = text
+    return adopt(field, raw)
+
+
+def default(field: Field) -> Value:
+    """Its value in an empty file."""
+    return get(Settings(), field)
+
+
+def nearest(word: str, words: Iterable[str]) -> str | None:
+    """The one of `words` that was probably meant, if any."""
+    return next(iter(difflib.get_close_matches(word, list(words), 1)), None)
+
+
+def shown(raw: object) -> str:
+    """A value of a file, short enough for a sentence."""
+    if isinstance(raw, bool):
+        return "true" if raw else "false"
+    if isinstance(raw, int | float):
+        return str(raw)
+    if isinstance(raw, str):
+        line = " ".join(clean(raw).split())
+        return f'"{line if len(line) <= 40 else line[:39] + "…"}"'
+    return "a list" if isinstance(raw, list) else "a table" if isinstance(raw, dict) else "a date or time"
+
+
+def listed(words: Iterable[str]) -> str:
+    """Words as a choice: "a", "b" or "c"."""
+    *before, last = (f'"{word}"' for word in words)
+    return f"{', '.join(before)} or {last}" if before else last
+
+
+def _number(field: Field, raw: object) -> float | int:
+    kind = (int,) if field.kind == "whole" else (int, float)
+    number = raw if isinstance(raw, kind) and not isinstance(raw, bool) else None
+    if number is not None and field.low <= number <= field.high:
+        return number if field.kind == "whole" else float(number)
+    noun = "a whole number" if field.kind == "whole" else "a number"
+    if field.high >= _LARGEST and not (number is not None and number > field.high):
+        raise ValueError(f"give {noun} of at least {field.low:g}")
+    # Of so large a number :g would show but the first digits.
+    high = f"{field.high:g}" if field.high < _LARGEST else f"{field.high}"
+    raise ValueError(f"give {noun} from {field.low:g} to {high}")

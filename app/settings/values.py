@@ -1,0 +1,97 @@
+"""The settings as values: one frozen record a section of settings.toml.
+
+Defaults are those of an empty file. None stands for what the program chooses by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Literal
+
+from app.engine.settings import Sampling
+from app.process.messages import CacheType, FlashAttention, Load
+
+# The names of app.tui.theme.THEMES, which cannot be imported here: settings are read without a screen.
+ThemeName = Literal["dark", "light", "terminal"]
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingSettings(Sampling):
+    """Of each reply. seed None: a new one each time. max_tokens None: as far as the context reaches."""
+
+    seed: int | None = None
+    max_tokens: int | None = None
+
+    def for_engine(self) -> Sampling:
+        """The engine's own record, without what is not sampling."""
+        return Sampling(**{each.name: getattr(self, each.name) for each in fields(Sampling)})
+
+
+@dataclass(frozen=True, slots=True)
+class ChatSettings:
+    """Of new conversations. system: the system prompt, "" for none."""
+
+    system: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadSettings:
+    """How the model is loaded; the fields are those of Load.
+
+    name: a catalogue name or a path, None for the bundled model. draft_folders: where drafts are looked
+    for besides the model's own folder.
+    """
+
+    name: str | None = None
+    draft: str | None = None
+    context_length: int | None = None
+    gpu_layers: int = -1
+    threads: int | None = None
+    flash_attention: FlashAttention = "auto"
+    cache_type: CacheType = "f16"
+    exact: bool = False
+    template: str | None = None
+    draft_folders: tuple[str, ...] = ()
+
+    def command(self) -> Load:
+        """The command that loads this model."""
+        return Load(
+            model=self.name,
+            draft=self.draft,
+            context_length=self.context_length,
+            gpu_layers=self.gpu_layers,
+            threads=self.threads,
+            flash_attention=self.flash_attention,
+            cache_type=self.cache_type,
+            exact=self.exact,
+            template=self.template,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SpeculationSettings:
+    """proposer: "auto" or a name of the registry. k None: the controller chooses it each pass."""
+
+    proposer: str = "auto"
+    k: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LookSettings:
+    """Of the screen. panel: whether the speculation panel is shown."""
+
+    theme: ThemeName = "dark"
+    panel: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Everything in settings.toml. keys: action name to comma separated keys, where not the default."""
+
+    sampling: SamplingSettings = field(default_factory=SamplingSettings)
+    chat: ChatSettings = field(default_factory=ChatSettings)
+    model: LoadSettings = field(default_factory=LoadSettings)
+    speculation: SpeculationSettings = field(default_factory=SpeculationSettings)
+    look: LookSettings = field(default_factory=LookSettings)
+    keys: Mapping[str, str] = field(default_factory=dict)

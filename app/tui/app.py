@@ -1,0 +1,384 @@
+"""The chat screen: panes put together, and what each key and each message of a pane does."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+from textual import on
+from textual.app import App, ComposeResult, SystemCommand
+from textual.binding import Binding, BindingsMap, BindingType
+from textual.containers import Horizontal, Vertical
+from textual.events import Resize
+from textual.message import Message
+from textual.screen import Screen
+from textual.widgets import Footer
+
+from app.chat.conversation import Conversation
+from app.errors import SpecchatError
+from app.process.client import Link
+from app.process.messages import Count, Event, FindDrafts, Loaded
+from app.settings.values import Settings
+from app.tui.actions import ACTIONS
+from app.tui.chat import Chat, Wishes
+from app.tui.clipboard import copy
+from app.tui.dialogues import Dialogues
+from app.tui.header import Header
+from app.tui.keeper import Keeper
+from app.tui.keys import bindings
+from app.tui.options import ChatOptions, remember_model
+from app.tui.panel.panel import SpeculationPanel
+from app.tui.panel.strip import SpeculationStrip
+from app.tui.prompt import history
+from app.tui.prompt.area import PromptArea
+from app.tui.small import TooSmall
+from app.tui.theme import THEMES
+from app.tui.transcript.code_blocks import code_blocks
+from app.tui.transcript.transcript import Transcript
+from app.tui.view import PaneView
+
+if TYPE_CHECKING:
+    from app.tui.compare.screen import CompareScreen
+    from app.tui.settings.screen import SettingsScreen
+
+# From here on the panel has a column of its own.
+WIDE = 110
+# Smaller than this nothing can be read.
+SMALLEST = (48, 14)
+
+
+class ChatScreen(Screen[None], inherit_bindings=False):
+    """Holds the keys of the chat, so that none of them acts below a dialogue."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("tab", "app.focus_next", show=False),
+        Binding("shift+tab", "app.focus_previous", show=False),
+    ]
+
+    def use_keys(self, overrides: Mapping[str, str]) -> None:
+        """Bind the actions to these keys. Textual's keymap would keep each old key's priority."""
+        self._bindings = BindingsMap([*self.BINDINGS, *bindings(overrides)])
+        self.refresh_bindings()
+
+
+class SpecchatApp(App[None], inherit_bindings=False):
+    """`specchat`: one conversation, one engine, and the panel that shows why it is fast."""
+
+    TITLE = "specchat"
+    CSS = Path(__file__).with_suffix(".tcss").read_text("utf-8")
+
+    class FromEngine(Message):
+        """An event, brought over from the link's thread."""
+
+        def __init__(self, event: Event) -> None:
+            super().__init__()
+            self.event = event
+
+    def __init__(self, options: ChatOptions, link: Link) -> None:
+        super().__init__()
+        self.options = options
+        self.settings: Settings = options.settings
+        for theme in THEMES.values():
+            self.register_theme(theme)
+        # The panes' styles name variables that only these themes have.
+        self.theme = THEMES[self.settings.look.theme].name
+        self.chat_screen = ChatScreen(id="chat")
+        self.transcript = Transcript(id="transcript")
+        self.panel = SpeculationPanel(id="panel")
+        self.strip = SpeculationStrip(id="strip")
+        past = history.History(history.load(options.folder / "history.jsonl"))
+        self.prompt = PromptArea(past, id="prompt")
+        self.header = Header(id="header")
+        self.keeper = Keeper(options.folder / "sessions.db")
+        self.view = PaneView(self)
+        self.chat = Chat(
+            link,
+            self.view,
+            deliver=self._deliver,
+            keep=self.keep,
+            load=self.settings.model.command(),
+            wishes=wishes(self.settings),
+            proposer=self.settings.speculation.proposer,
+            k=self.settings.speculation.k,
+        )
+        self.dialogues = Dialogues(self)
+        self._link = link
+        self._colours: Literal[0, 1, 2] = 0
+        self._panel_wanted = self.settings.look.panel
+        self._code_block = 0
+        self._count = 0
+
+    def _deliver(self, event: Event) -> None:
+        """Called from the link's thread."""
+        self.post_message(self.FromEngine(event))
+
+    def get_default_screen(self) -> Screen[None]:
+        return self.chat_screen
+
+    def compose(self) -> ComposeResult:
+        yield self.header
+        with Horizontal(id="main"):
+            yield self.transcript
+            yield self.panel
+        with Vertical(id="foot"):
+            yield self.strip
+            yield self.prompt
+            yield Footer(show_command_palette=False, compact=True)
+        yield TooSmall(id="small")
+
+    def on_mount(self) -> None:
+        self.chat_screen.use_keys(self.settings.keys)
+        self._leave_on_signals()
+        self._begin_conversation()
+        for notice in (*self.options.notices, *self.keeper.notices):
+            self.view.say(notice, "warning")
+        for document in self.options.documents:
+            self.prompt.attach_document(document)
+        self.prompt.focus_editor()
+        # The first frame comes before the engine: starting a process takes a while.
+        self.call_after_refresh(self.chat.start)
+
+    def _leave_on_signals(self) -> None:
+        """Give the terminal back before an end from outside, as after one from inside."""
+        if self.is_headless or sys.platform == "win32":
+            return
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, partial(self.exit, None, 128 + number))
+
+    def _begin_conversation(self) -> None:
+        conversation = Conversation(system=self.settings.chat.system)
+        if self.options.resume is not None:
+            try:
+                conversation = self.keeper.resume(self.options.resume)
+            except SpecchatError as error:
+                self.view.say(str(error), "warning")
+        self.chat.show(conversation)
+
+    def on_unmount(self) -> None:
+        self._link.close()
+        self.keeper.close()
+
+    def keep(self, conversation: Conversation) -> None:
+        """Store the conversation; where that fails the chat goes on, and the person is told once."""
+        notice = self.keeper.keep(conversation, self.view.model_name)
+        if notice:
+            self.view.say(notice, "warning")
+        self.header.show(self.view.model_name, self.keeper.title)
+
+    # Messages of the panes and the engine --------------------------------------------------
+
+    def on_specchat_app_from_engine(self, message: FromEngine) -> None:
+        if isinstance(message.event, Loaded):
+            remember_model(self.options.folder, message.event.path)
+        self.chat.handle(message.event)
+
+    @on(PromptArea.Sent)
+    def _sent(self, message: PromptArea.Sent) -> None:
+        self._code_block = 0
+        self.chat.send(message.question)
+
+    @on(PromptArea.Command)
+    async def _command(self, message: PromptArea.Command) -> None:
+        if message.name == "export":
+            self.dialogues.export(message.argument)
+        else:
+            await self.run_action(message.name)
+
+    @on(PromptArea.CountWanted)
+    def _count_wanted(self, message: PromptArea.CountWanted) -> None:
+        self._link.send(Count(self.view.counting(message.identity), message.text))
+
+    @on(SpeculationStrip.Pressed)
+    def _strip_pressed(self) -> None:
+        self.action_panel()
+
+    @on(PromptArea.Remembered)
+    def _remembered(self, message: PromptArea.Remembered) -> None:
+        history.append(self.options.folder / "history.jsonl", message.text)
+
+    def on_compare_screen_stopped(self) -> None:
+        self.chat.stop()
+
+    def on_compare_screen_copy(self, message: CompareScreen.Copy) -> None:
+        self.dialogues.comparison_says(self.copy_text(message.text))
+
+    def on_settings_screen_preview(self, message: SettingsScreen.Preview) -> None:
+        self.theme = THEMES[message.theme].name
+
+    def on_resize(self, event: Resize) -> None:
+        self._fit(event.size.width, event.size.height)
+
+    def _fit(self, width: int, height: int) -> None:
+        """Which panes have room."""
+        small = width < SMALLEST[0] or height < SMALLEST[1]
+        wide = width >= WIDE
+        screen = self.chat_screen
+        screen.set_class(small, "-small")
+        screen.set_class(wide, "-wide")
+        screen.set_class(self._panel_wanted if wide else self._panel_over, "-panel")
+
+    # Actions, in the order of the table ------------------------------------------------------
+
+    _panel_over = False
+
+    def action_help(self) -> None:
+        self.dialogues.help()
+
+    def action_next_proposer(self) -> None:
+        self.chat.next_proposer()
+
+    def action_automatic_k(self) -> None:
+        self.chat.toggle_k()
+
+    def action_longer_k(self) -> None:
+        self.chat.change_k(1)
+
+    def action_shorter_k(self) -> None:
+        self.chat.change_k(-1)
+
+    def action_colours(self) -> None:
+        following: dict[int, Literal[0, 1, 2]] = {0: 1, 1: 2, 2: 0}
+        self._colours = following[self._colours]
+        self.transcript.set_colours(self._colours, self.settings.look.theme)
+
+    def action_compare(self) -> None:
+        self.dialogues.compare()
+
+    def action_panel(self) -> None:
+        if self.size.width >= WIDE:
+            self._panel_wanted = not self._panel_wanted
+        else:
+            self._panel_over = not self._panel_over
+        self._fit(self.size.width, self.size.height)
+
+    def action_drafts(self) -> None:
+        self.dialogues.drafts()
+        self._link.send(FindDrafts(self.settings.model.draft_folders))
+
+    def action_sessions(self) -> None:
+        self.dialogues.sessions()
+
+    def action_settings(self) -> None:
+        self.dialogues.settings()
+
+    def action_explain(self) -> None:
+        self.dialogues.explain()
+
+    def action_stop(self) -> None:
+        if self._panel_over and self.size.width < WIDE and not self.chat.busy:
+            self.action_panel()
+        else:
+            self.chat.stop()
+
+    def action_regenerate(self) -> None:
+        self.chat.regenerate()
+
+    def action_continue_reply(self) -> None:
+        self.chat.continue_reply()
+
+    def action_edit_last(self) -> None:
+        question = self.chat.edit_last()
+        if question is not None:
+            self.prompt.put(question)
+            self.prompt.focus_editor()
+
+    def action_copy_answer(self) -> None:
+        answer = self._last_answer()
+        self.copy_text(answer) if answer else self.view.say("There is no answer to copy yet.")
+
+    def action_copy_code(self) -> None:
+        blocks = code_blocks(self._last_answer())
+        if not blocks:
+            self.view.say("The last answer has no code block.")
+            return
+        self._code_block = self._code_block % len(blocks) + 1
+        self.copy_text(blocks[-self._code_block].text)
+
+    def action_new_chat(self) -> None:
+        if not self._refuse_while_busy():
+            self.keeper.begin_another()
+            self.chat.show(Conversation(system=self.settings.chat.system))
+            self.header.show(self.view.model_name, self.keeper.title)
+            self.prompt.focus_editor()
+
+    def action_attach(self) -> None:
+        self.prompt.start_attaching()
+
+    def action_export(self) -> None:
+        self.dialogues.export("")
+
+    def action_thoughts(self) -> None:
+        self.transcript.toggle_thoughts()
+
+    def action_page_up(self) -> None:
+        self.transcript.scroll_page_up()
+
+    def action_page_down(self) -> None:
+        self.transcript.scroll_page_down()
+
+    def action_leave(self) -> None:
+        """Ctrl+C first does what it is expected to do in an editor; a draft is never lost."""
+        selected = self.screen.get_selected_text()
+        if selected:
+            self.copy_text(selected)
+            self.screen.clear_selection()
+        elif not self.prompt.clear_or_copy():
+            self.exit()
+
+    # Shared by actions and dialogues ---------------------------------------------------------
+
+    def copy_text(self, text: str) -> str:
+        """Copy, say how, and return what was said."""
+        said = copy(text, self.copy_to_clipboard, os.environ)
+        self.view.say(said)
+        return said
+
+    def apply(self, settings: Settings) -> None:
+        """Use other settings from now on; where they concern how the model is loaded, load it again."""
+        before, self.settings = self.settings, settings
+        self.theme = THEMES[settings.look.theme].name
+        self.chat_screen.use_keys(settings.keys)
+        self.transcript.set_colours(self._colours, settings.look.theme)
+        self.chat.wishes = wishes(settings)
+        if settings.speculation.proposer != before.speculation.proposer:
+            self.chat.set_proposer(settings.speculation.proposer)
+        if settings.speculation.k != before.speculation.k:
+            self.chat.set_k(settings.speculation.k)
+        if settings.chat.system != before.chat.system:
+            self.chat.set_system(settings.chat.system)
+        if settings.model.command() != before.model.command():
+            self.chat.reload(settings.model.command())
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """The palette: every action of the table."""
+        for action in ACTIONS:
+            if action.name != "command_palette":
+                yield SystemCommand(action.summary, action.group, self._runner(action.name))
+
+    def _runner(self, name: str) -> Callable[[], Awaitable[None]]:
+        async def run() -> None:
+            await self.run_action(name)
+
+        return run
+
+    def _last_answer(self) -> str:
+        answers = [each.answer.text for each in self.chat.conversation.exchanges if each.answer]
+        return answers[-1] if answers else ""
+
+    def _refuse_while_busy(self) -> bool:
+        if self.chat.busy:
+            self.view.say("A reply is being written: stop it first.")
+        return self.chat.busy
+
+
+def wishes(settings: Settings) -> Wishes:
+    """What the settings say of the next reply."""
+    sampling = settings.sampling
+    return Wishes(sampling.for_engine(), sampling.seed, sampling.max_tokens)

@@ -1,0 +1,260 @@
+"""The dialogues of the chat: when each opens, and what its answer does. Each is loaded when it opens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from app.chat.conversation import title_of
+from app.chat.gate import clean
+from app.errors import SpecchatError
+from app.process.messages import Asked, Compared, Comparing, Crashed, Drafts, TooLong
+from app.settings.values import Settings
+from app.tui.theme import THEMES
+
+if TYPE_CHECKING:
+    from app.tui.app import SpecchatApp
+
+_ROUNDED = 1024
+# Room for an answer in a context that is made larger.
+_ANSWER = 1024
+
+
+class Dialogues:
+    """Opens dialogues over the chat and carries out what is chosen in them."""
+
+    def __init__(self, app: SpecchatApp) -> None:
+        self._app = app
+
+    # The context's end ------------------------------------------------------------------------
+
+    def too_long(self, event: TooLong) -> None:
+        """The prompt does not fit: nothing is cut without being asked for."""
+        self._room(
+            f"The conversation has {event.tokens:,} tokens and the context holds {event.capacity:,}.",
+            event.tokens + _ANSWER,
+            event.capacity,
+            event.trained,
+        )
+
+    def context_is_full(self) -> None:
+        """A reply reached the context's end."""
+        loaded = self._app.chat.loaded
+        if loaded is not None:
+            capacity = loaded.context_length
+            self._room(
+                f"The context of {capacity:,} tokens is full: the answer was cut there.",
+                capacity + 2 * _ANSWER,
+                capacity,
+                loaded.context_trained,
+            )
+
+    def _room(self, question: str, wanted: int, capacity: int, trained: int) -> None:
+        from app.tui.dialogs.choice import Choice, ChoiceScreen
+
+        chat = self._app.chat
+        choices = []
+        if len(chat.conversation.exchanges) - 1 > chat.conversation.unsent:
+            text = "They stay on the screen and in the session, but are not sent any more."
+            choices.append(Choice("drop", "Drop the oldest turns", text))
+        larger = min(-(-wanted // _ROUNDED) * _ROUNDED, trained)
+        if larger > capacity:
+            text = f"The model was trained with up to {trained:,}. It is loaded again."
+            choices.append(Choice("larger", f"Reload with a context of {larger:,} tokens", text))
+        text = "Your message comes back to be edited; a document can be removed."
+        choices.append(Choice("shorten", "Shorten the last message", text))
+        choices.append(Choice("leave", "Leave it as it is"))
+
+        def chosen(key: str | None) -> None:
+            if key == "drop":
+                chat.drop_oldest()
+            elif key == "shorten":
+                self._app.action_edit_last()
+            elif key == "larger":
+                chat.enlarge(larger)
+
+        self._app.push_screen(ChoiceScreen(question, choices, title="The context"), chosen)
+
+    # The engine -------------------------------------------------------------------------------
+
+    def crashed(self, event: Crashed, restarted: bool) -> None:
+        """Say in the transcript what happened; the engine's last lines are on a key."""
+        from app.tui.dialogs.choice import Choice, ChoiceScreen
+
+        if restarted:
+            text = f"The engine {event.reason} and was started again; nothing is lost. Ctrl+L goes on."
+            self._app.transcript.note(text, "error")
+            return
+        question = f"The engine {event.reason} while it loaded the model."
+        choices = [
+            Choice("again", "Load it once more"),
+            Choice("settings", "Choose another model or other settings"),
+            Choice("leave", "Leave it as it is"),
+        ]
+
+        def chosen(key: str | None) -> None:
+            if key == "again":
+                self._app.chat.start()
+            elif key == "settings":
+                self.settings()
+
+        self._app.push_screen(ChoiceScreen(question, choices, event.details, "The engine"), chosen)
+
+    def asks(self, event: Asked) -> None:
+        """A proposer wants disk space."""
+        from app.tui.dialogs.choice import Choice, ChoiceScreen
+
+        choices = [Choice("yes", "Write it"), Choice("no", "Go on without")]
+
+        def chosen(key: str | None) -> None:
+            if key == "yes":
+                self._app.chat.set_proposer(event.proposer, agreed=True)
+            else:
+                self._app.chat.next_proposer()
+
+        self._app.push_screen(ChoiceScreen(event.question, choices, title="Disk space"), chosen)
+
+    def drafts(self) -> None:
+        """Choose a draft model. The list comes with `drafts_found`."""
+        from app.tui.drafts.screen import DraftChoice, DraftScreen
+
+        def chosen(choice: DraftChoice | None) -> None:
+            if choice is not None:
+                self._app.chat.set_draft(choice.draft)
+
+        self._app.push_screen(DraftScreen(), chosen)
+
+    def drafts_found(self, event: Drafts) -> None:
+        from app.tui.drafts.screen import DraftScreen
+
+        if isinstance(self._app.screen, DraftScreen):
+            self._app.screen.show(event.candidates)
+
+    # Compare ----------------------------------------------------------------------------------
+
+    def compare(self) -> None:
+        """Answer the last question with each proposer."""
+        from app.tui.compare.screen import CompareScreen
+
+        chat = self._app.chat
+        last = chat.conversation.last
+        command = chat.compare()
+        if command is None or last is None:
+            said = "Stop the reply first." if chat.busy else "Ask something first: it is what is compared."
+            self._app.view.say(said)
+            return
+        self._app.push_screen(
+            CompareScreen(
+                title_of(last.question),
+                self._app.view.model_name,
+                command.seed,
+                command.sampling,
+                command.proposers,
+            )
+        )
+
+    def compares(self, event: Comparing | Compared) -> None:
+        """A part of a comparison's result; it may have been closed meanwhile."""
+        from app.tui.compare.screen import CompareScreen
+
+        for screen in self._app.screen_stack:
+            if isinstance(screen, CompareScreen):
+                if isinstance(event, Compared):
+                    screen.add(event)
+                else:
+                    screen.progress(event.proposer, event.tokens)
+
+    def comparison_says(self, text: str) -> None:
+        """Show a line on the comparison's screen."""
+        from app.tui.compare.screen import CompareScreen
+
+        if isinstance(self._app.screen, CompareScreen):
+            self._app.screen.say(text)
+
+    def comparison_failed(self, message: str) -> bool:
+        """Say on the comparison's screen why it ended; False where there is none."""
+        from app.tui.compare.screen import CompareScreen
+
+        screen = self._app.screen
+        if isinstance(screen, CompareScreen):
+            screen.fail(message)
+            return True
+        return False
+
+    # Sessions ---------------------------------------------------------------------------------
+
+    def sessions(self) -> None:
+        """Open, search, rename and delete sessions."""
+        from app.tui.sessions.screen import SessionsScreen
+
+        app = self._app
+        if app.keeper.store is None:
+            app.view.say("Chats are not kept: there is no list of them.", "warning")
+            return
+
+        def chosen(identity: str | None) -> None:
+            app.keeper.renamed()
+            app.header.show(app.view.model_name, app.keeper.title)
+            if identity is None or identity == app.keeper.identity:
+                return
+            if app.chat.busy:
+                app.view.say("A reply is being written: stop it first.")
+                return
+            try:
+                app.chat.show(app.keeper.open(identity))
+            except SpecchatError as error:
+                app.view.say(str(error), "warning")
+            app.header.show(app.view.model_name, app.keeper.title)
+
+        app.push_screen(SessionsScreen(app.keeper.store, app.keeper.identity), chosen)
+
+    def export(self, argument: str) -> None:
+        """Write the conversation to a Markdown file: at a path, or named after the title."""
+        from app.chat.export import file_name, markdown, write_new
+
+        app = self._app
+        if not app.chat.conversation.exchanges:
+            app.view.say("There is nothing to export yet.")
+            return
+        title = app.keeper.title or "chat"
+        path = Path(argument.strip() or file_name(title))
+        try:
+            written = write_new(path, markdown(title, app.view.model_name, app.chat.conversation))
+        except SpecchatError as error:
+            app.view.say(str(error), "warning")
+        else:
+            app.view.say(f"Written: {clean(str(written))}")
+
+    # Settings and help ------------------------------------------------------------------------
+
+    def settings(self) -> None:
+        """Edit the settings, keep them in their file, and use them."""
+        from app.settings.write import write_changes
+        from app.tui.settings.screen import SettingsScreen
+
+        app = self._app
+
+        def chosen(settings: Settings | None) -> None:
+            if settings is None:
+                app.theme = THEMES[app.settings.look.theme].name
+                return
+            try:
+                write_changes(app.options.settings_file, app.settings, settings)
+            except SpecchatError as error:
+                app.view.say(f"Used for now, but not kept: {error}", "warning")
+            app.apply(settings)
+
+        app.push_screen(SettingsScreen(app.settings, app.chat.options), chosen)
+
+    def help(self) -> None:
+        """All keys, as they are bound now."""
+        from app.tui.help.screen import HelpScreen
+        from app.tui.keys import entries
+
+        self._app.push_screen(HelpScreen(entries(self._app.settings.keys)))
+
+    def explain(self) -> None:
+        """What each figure of the panel means."""
+        from app.tui.panel.explain import ExplainScreen
+
+        self._app.push_screen(ExplainScreen(self._app.chat.figures.snapshot()))

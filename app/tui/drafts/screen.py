@@ -1,0 +1,211 @@
+"""The draft picker: which files could draft, why others cannot, and a path typed by hand."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from rich.cells import cell_len, set_cell_size
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.events import Resize
+from textual.screen import ModalScreen
+from textual.widgets import Footer, Input, OptionList, Static
+from textual.widgets.option_list import Option
+
+from app.chat.gate import clean
+from app.process.messages import Candidate
+from app.tui.dialogs.text import wrap
+
+_EMPTY = (
+    "A draft is a small model of the same family that guesses ahead; the loaded model checks every guess, "
+    "so the text stays its own.\n\nDrafts are looked for beside the model's file and in the draft folders of "
+    "the settings: put a .gguf there, or type its path above."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DraftChoice:
+    """What to do: load the draft of this path, or unload the one that is loaded (None)."""
+
+    draft: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A line of the list. draft: as in DraftChoice. problem: why it cannot be taken. None: not known."""
+
+    draft: str | None
+    label: str
+    bytes: int | None
+    problem: str | None
+    loaded: bool = False
+
+
+class DraftScreen(ModalScreen[DraftChoice | None]):
+    """Opens before the files are known; `show` fills it. What is typed filters, or is a path."""
+
+    DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text("utf-8")
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "take", "load", priority=True),
+        Binding("u", "unload", "unload"),
+        Binding("up", "move(-1)", "up", show=False),
+        Binding("down", "move(1)", "down", show=False),
+        Binding("escape", "leave", "close"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._candidates: tuple[Candidate, ...] | None = None
+        self._entries: tuple[Entry, ...] = ()
+        self._ready = False
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="dialog") as dialog:
+            dialog.border_title = "Draft model"
+            yield Input(placeholder="filter, or the path of a .gguf file", select_on_focus=False)
+            yield Static("looking for drafts …", id="empty", markup=False)
+            yield OptionList(markup=False)
+            yield Static(id="said", markup=False)
+            yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        self._ready = True
+        self.query_one(Input).focus()
+        self._refill()
+
+    def show(self, candidates: Sequence[Candidate]) -> None:
+        """These are the files, in the order in which they are to stand."""
+        self._candidates = tuple(candidates)
+        if self._ready:
+            self._refill()
+            self.refresh_bindings()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """`u` is a letter while something is typed, and of no use while no draft is loaded."""
+        if action == "unload":
+            return self._loaded is not None and isinstance(self.focused, OptionList)
+        return True
+
+    @property
+    def _loaded(self) -> Candidate | None:
+        return next((each for each in self._candidates or () if each.loaded), None)
+
+    @on(Resize)
+    def _resized(self) -> None:
+        self.call_after_refresh(self._refill)
+
+    @on(Input.Changed)
+    def _changed(self) -> None:
+        self._refill()
+
+    @on(OptionList.OptionSelected)
+    def _selected(self, event: OptionList.OptionSelected) -> None:
+        event.stop()
+        self._take(self._entries[event.option_index])
+
+    def action_take(self) -> None:
+        """Load what is highlighted, or say why it cannot be."""
+        highlighted = self.query_one(OptionList).highlighted
+        if highlighted is not None:
+            self._take(self._entries[highlighted])
+
+    def action_unload(self) -> None:
+        """Unload the draft that is loaded."""
+        self.dismiss(DraftChoice(None))
+
+    def action_move(self, step: int) -> None:
+        """Move through the list while the focus stays in the line."""
+        options = self.query_one(OptionList)
+        if self._entries:
+            options.highlighted = ((options.highlighted or 0) + step) % len(self._entries)
+
+    def action_leave(self) -> None:
+        """Change nothing."""
+        self.dismiss(None)
+
+    def _take(self, entry: Entry) -> None:
+        if entry.loaded:
+            self._say(f"{entry.label} is loaded already.", problem=False)
+        elif entry.problem:
+            self._say(f"{entry.label} cannot draft: {entry.problem}", problem=True)
+        else:
+            self.dismiss(DraftChoice(entry.draft))
+
+    def _say(self, sentence: str, problem: bool) -> None:
+        said = self.query_one("#said", Static)
+        said.set_class(problem, "-problem")
+        said.update(sentence)
+
+    def _refill(self) -> None:
+        typed = self.query_one(Input).value.strip()
+        self._entries = entries(self._candidates or (), typed)
+        options, empty = self.query_one(OptionList), self.query_one("#empty", Static)
+        columns = max(40, self.query_one("#dialog").content_region.width - 4)
+        options.clear_options()
+        options.add_options(Option(_prompt(entry, columns)) for entry in self._entries)
+        options.display, empty.display = bool(self._entries), not self._entries
+        if self._entries:
+            takeable = (
+                each.draft is not None and not each.problem and not each.loaded for each in self._entries
+            )
+            options.highlighted = next((at for at, can in enumerate(takeable) if can), 0)
+        elif self._candidates is None:
+            empty.update("looking for drafts …")
+        else:
+            empty.update("Nothing matches: a path ends with .gguf." if self._candidates else _EMPTY)
+        self._say("", problem=False)
+
+
+def entries(candidates: Sequence[Candidate], typed: str) -> tuple[Entry, ...]:
+    """The lines of the list for what was typed: unloading first, then the files that match, or the path."""
+    if _is_path(typed):
+        path = os.path.abspath(os.path.expanduser(typed))
+        problem = None if os.path.isfile(path) else "there is no such file."
+        return (Entry(path, clean(typed), None, problem),)
+    words = typed.casefold().split()
+    listed = [
+        Entry(each.path, _line(each.name), each.bytes, each.problem and _line(each.problem), each.loaded)
+        for each in candidates
+        if all(word in each.name.casefold() for word in words)
+    ]
+    loaded = any(each.loaded for each in candidates) and not words
+    return (
+        *([Entry(None, "no draft: unload the one that is loaded", None, None)] if loaded else []),
+        *listed,
+    )
+
+
+def _is_path(typed: str) -> bool:
+    return typed.endswith(".gguf") or typed.startswith(("~", ".")) or "/" in typed or "\\" in typed
+
+
+def _prompt(entry: Entry, columns: int) -> Content:
+    """Mark, name, size and state in one line; why it does not fit below it."""
+    quiet = "$muted not bold"
+    if entry.draft is None:
+        return Content.assemble("  ", entry.label)
+    state = "loaded" if entry.loaded else "does not fit" if entry.problem else "fits"
+    size, state = ("", "") if entry.bytes is None else (_size(entry.bytes), state)
+    room = columns - 2 - 10 - 15
+    long = cell_len(entry.label) > room
+    name = set_cell_size(entry.label, room - 1) + "…" if long else set_cell_size(entry.label, room)
+    mark = ("● ", "$accent") if entry.loaded else "  "
+    look = quiet if entry.problem else ""
+    first = Content.assemble(mark, (name, look), (size.rjust(10), quiet), (f"   {state}", quiet))
+    below = wrap(entry.problem, columns - 4) if entry.problem and not entry.loaded else ()
+    return Content("\n").join([first, *(Content.styled(f"    {line}", quiet) for line in below)])
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
+
+
+def _line(text: str) -> str:
+    return " ".join(clean(text).split())

@@ -1,0 +1,40 @@
+"""The first line: the program, the model, and the conversation's title."""
+
+from __future__ import annotations
+
+from textual.app import RenderResult
+from textual.content import Content
+from textual.reactive import reactive
+from textual.widget import Widget
+
+from app.chat.gate import clean
+
+
+class Header(Widget):
+    """One line; the title gives way where there is no room."""
+
+    ALLOW_SELECT = False
+    DEFAULT_CSS = """
+    Header {
+        height: 1;
+        background: $background;
+        color: $muted;
+    }
+    """
+
+    model: reactive[str] = reactive("")
+    title: reactive[str] = reactive("")
+
+    def show(self, model: str, title: str) -> None:
+        """The model's name, "" before it is known, and the title, "" for a chat without one."""
+        self.model = " ".join(clean(model).split())
+        self.title = " ".join(clean(title).split())
+
+    def render(self) -> RenderResult:
+        left = Content.assemble(
+            ("specchat", "bold $accent"), (f" · {self.model}" if self.model else "", "$muted")
+        )
+        room = self.size.width - left.cell_length - 2
+        title = Content(self.title).truncate(max(0, room), ellipsis=True)
+        space = max(0, self.size.width - left.cell_length - title.cell_length)
+        return Content.assemble(left, " " * space, title.stylize("$muted"))

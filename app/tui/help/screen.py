@@ -1,0 +1,75 @@
+"""The help: how to begin, and every key and command as they are now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, Grid, Vertical, VerticalScroll
+from textual.screen import ModalScreen
+from textual.widgets import Footer, Static
+
+from app.tui.keys import Entry, grouped, shown_key
+
+_BEGIN = (
+    ("type", "a question; Enter sends it, Ctrl+J begins a new line"),
+    ("paste", "a document of any length; the model reads all of it"),
+    ("@file", "in the text attaches that file"),
+    ("/", "at the beginning lists the commands"),
+)
+
+
+class HelpScreen(ModalScreen[None]):
+    """Actions by group with the keys and the slash command of each. Esc and F1 close it.
+
+    listed: every action with the keys now in force, as app.tui.keys.entries gives them.
+    """
+
+    DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text("utf-8")
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (124, "-wide")]  # noqa: RUF012 - declared by Textual
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "dismiss", "close", key_display="Esc"),
+        Binding("f1", "dismiss", show=False),
+    ]
+
+    def __init__(self, listed: Sequence[Entry]) -> None:
+        super().__init__()
+        self._groups = grouped(listed)
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(id="dialog") as dialog:
+            dialog.border_title = "Help"
+            yield Grid(*_begin(), id="begin")
+            with Container(id="columns"):
+                yield from (Vertical(*column) for column in self._columns())
+            yield Footer(show_command_palette=False)
+
+    def on_mount(self) -> None:
+        self.query_one("#dialog").focus()
+
+    def _columns(self) -> Iterable[Iterable[Static | Grid]]:
+        """Two columns of whole groups, as equal in length as that allows."""
+        total = sum(len(members) + 2 for members in self._groups.values())
+        columns: tuple[list[Static | Grid], list[Static | Grid]] = ([], [])
+        length = 0
+        for group, members in self._groups.items():
+            column = columns[0 if length + len(members) / 2 < total / 2 else 1]
+            column += [Static(group, classes="group", markup=False), Grid(*_cells(members), classes="keys")]
+            length += len(members) + 2
+        return columns
+
+
+def _begin() -> Iterable[Static]:
+    for word, meaning in _BEGIN:
+        yield Static(word, classes="key", markup=False)
+        yield Static(meaning, markup=False)
+
+
+def _cells(members: Iterable[Entry]) -> Iterable[Static]:
+    for action, keys in members:
+        yield Static("\n".join(shown_key(key) for key in keys), classes="key", markup=False)
+        yield Static(f"/{action.slash}" if action.slash else "", classes="slash", markup=False)
+        yield Static(action.summary, markup=False)

@@ -1,0 +1,193 @@
+"""Keys: the bindings made from the actions and a person's overrides, their check, and how they are shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from textual.binding import Binding
+from textual.keys import format_key, key_to_character
+from textual.widgets import Input, TextArea
+
+from app.chat.gate import clean
+from app.settings.fields import nearest
+from app.tui.actions import ACTIONS, BY_NAME, Action
+
+# An action and the keys that it has now, as Textual names them.
+Entry = tuple[Action, tuple[str, ...]]
+
+_MODIFIERS = ("alt", "ctrl", "shift")
+_NAMES = {
+    "escape": "Esc", "pageup": "PgUp", "pagedown": "PgDn", "delete": "Del", "insert": "Ins",
+    "space": "Space", "enter": "Enter", "tab": "Tab", "backspace": "Backspace", "home": "Home", "end": "End",
+}  # fmt: skip
+
+# What every terminal can send, as Textual names it.
+_MOVING = frozenset({"up", "down", "left", "right", "home", "end", "delete"})
+_FUNCTION = frozenset(f"f{number}" for number in range(1, 25))
+_BASES = _MOVING | {"pageup", "pagedown", "insert"} | {f"f{number}" for number in range(1, 13)}
+_CTRL = frozenset("abcdefgklnopqrstuvwxyz") | {
+    "backslash", "right_square_bracket", "circumflex_accent", "underscore",
+}  # fmt: skip
+# Keys that have a meaning of their own wherever a text is written.
+_RESERVED = {
+    "enter": "it sends",
+    "ctrl+m": "it is Enter to a terminal",
+    "shift+enter": "many terminals send Enter",
+    "tab": "it moves on",
+    "shift+tab": "it moves back",
+    "ctrl+i": "it is Tab to a terminal",
+    "backspace": "it deletes",
+    "ctrl+h": "it is Backspace to many terminals",
+    "ctrl+j": "it begins a new line",
+}
+
+# Keys that a field of text takes for itself, so that a binding behind it would never see them.
+_TAKEN = {binding.key for binding in Binding.make_bindings([*TextArea.BINDINGS, *Input.BINDINGS])}
+
+
+def keys_in_force(overrides: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """The keys of each action by its name, as Textual names them; none where it has none."""
+    return {action.name: _split(overrides.get(action.name, action.keys)) for action in ACTIONS}
+
+
+def entries(overrides: Mapping[str, str]) -> list[Entry]:
+    """Every action with its keys: what the help shows."""
+    keys = keys_in_force(overrides)
+    return [(action, keys[action.name]) for action in ACTIONS]
+
+
+def bindings(overrides: Mapping[str, str]) -> list[Binding]:
+    """The bindings of the chat, one a key. `overrides` must be some that `check_keys` finds right.
+
+    Their actions are the app's, so that they may stand on the app or on one of its screens. Textual asks
+    bindings with priority even under a dialogue where they stand on the app, but not on another screen.
+    """
+    return [
+        Binding(
+            key,
+            f"app.{action.name}",
+            action.short,
+            show=bool(action.short),
+            key_display=shown_key(key),
+            # With Alt, terminals send the character too, and a text would take it in.
+            priority=key in _TAKEN or key.startswith("alt+"),
+            tooltip=action.summary,
+            id=action.name,
+        )
+        for action, keys in entries(overrides)
+        for key in keys
+    ]
+
+
+def check_keys(overrides: Mapping[str, str]) -> str | None:
+    """What is wrong with the overrides, as a sentence that says what to do; None where nothing is."""
+    for name, keys in overrides.items():
+        if name not in BY_NAME:
+            near = nearest(name, BY_NAME)
+            hint = f'did you mean "{near}"?' if near else "the help lists them all."
+            return f'There is no action "{_short(name)}" to give keys to; {hint}'
+        for key in _split(keys):
+            problem = key_problem(key)
+            if problem:
+                return f"{name}: {problem}"
+    owners: dict[str, str] = {}
+    for name, split in keys_in_force(overrides).items():
+        for key in split:
+            owner = owners.setdefault(key, name)
+            if owner != name:
+                return f"{shown_key(key)} is used by {owner} and by {name}: give one of them another key."
+    return None
+
+
+def key_problem(key: str) -> str | None:
+    """Why this key cannot be given to an action, as a sentence; None where it can."""
+    key = _normal(key)
+    *modifiers, base = key.split("+")
+    other = "take a function key, or a letter with Ctrl or Alt."
+    if key in _RESERVED:
+        return f"{shown_key(key)} cannot be used, as {_RESERVED[key]}; {other}"
+    if not set(modifiers) - {"shift"}:
+        if base in _MOVING:
+            return f"{shown_key(key)} cannot be used, as it moves, selects or deletes in a text; {other}"
+        if _types(base):
+            return f"{shown_key(key)} cannot be used, as it types; {other}"
+    if not _known(base) or not set(modifiers) <= {*_MODIFIERS, "super", "hyper", "meta"}:
+        return f'there is no key "{_short(key)}"; write for example f5, ctrl+k or alt+up.'
+    if not _sendable(modifiers, base):
+        return f"{shown_key(key)} cannot be used, as many terminals do not send it; {other}"
+    return None
+
+
+def shown_key(key: str) -> str:
+    """A key as people know it: ctrl+up is Ctrl+↑."""
+    *modifiers, base = _normal(key).split("+")
+    name = _NAMES.get(base) or format_key(base)
+    # Foreign where an override is wrong, and told to its writer.
+    name = clean(name) if len(name) > 1 and base not in _FUNCTION else name.upper()
+    return "+".join([*(modifier.capitalize() for modifier in sorted(modifiers, key=_order)), name])
+
+
+def shown_keys(keys: Iterable[str]) -> str:
+    """Several keys for the same, a dash for none."""
+    return ", ".join(shown_key(key) for key in keys) or "–"
+
+
+def grouped(listed: Iterable[Entry]) -> dict[str, list[Entry]]:
+    """Actions by their groups: what concerns the chat first, what concerns the whole app last."""
+    groups: dict[str, list[Entry]] = {"Chat": [], "Speculation": [], "View": []}
+    for action, keys in listed:
+        groups.setdefault(action.group, []).append((action, keys))
+    return groups
+
+
+def keys_table() -> str:
+    """The default keys as a Markdown table."""
+    lines = ["| Key | Or type | What it does |", "| --- | --- | --- |"]
+    for group, members in grouped(entries({})).items():
+        lines.append(f"| **{group}** | | |")
+        for action, keys in members:
+            shown = ", ".join(f"`{shown_key(key)}`" for key in keys)
+            slash = f"`/{action.slash}`" if action.slash else ""
+            lines.append(f"| {shown} | {slash} | {action.summary} |")
+    return "\n".join(lines) + "\n"
+
+
+def _split(keys: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_normal(key) for key in keys.split(",") if key.strip()))
+
+
+def _normal(key: str) -> str:
+    """In Textual's spelling: lower case, modifiers in order. A lone capital is Shift and its letter."""
+    parts = [part.strip() for part in key.strip().split("+")]
+    *modifiers, base = (part.lower() if len(part) > 1 else part for part in parts)
+    if modifiers:
+        base = base.lower()
+    return "+".join([*sorted(modifiers, key=_order), base])
+
+
+def _order(modifier: str) -> int:
+    return _MODIFIERS.index(modifier) if modifier in _MODIFIERS else len(_MODIFIERS)
+
+
+def _types(base: str) -> bool:
+    character = key_to_character(base)
+    return base not in _BASES and character is not None and character.isprintable()
+
+
+def _known(base: str) -> bool:
+    return base in _BASES | _FUNCTION | _CTRL | {"escape", "enter", "tab", "backspace"} or _types(base)
+
+
+def _sendable(modifiers: list[str], base: str) -> bool:
+    if base == "escape" or base in _FUNCTION - _BASES:
+        return not modifiers
+    if base in _BASES:
+        return set(modifiers) <= set(_MODIFIERS)
+    if modifiers == ["ctrl"]:
+        return base in _CTRL
+    return modifiers in (["alt"], ["alt", "shift"]) and re.fullmatch("[a-z]|[0-9]", base) is not None
+
+
+def _short(text: str) -> str:
+    return " ".join(clean(text).split())[:40]

@@ -1,0 +1,116 @@
+"""The speculation panel in two lines, for screens that are too narrow for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from textual.content import Content
+from textual.message import Message
+from textual.theme import Theme
+from textual.widget import Widget
+
+from app.tui.panel.drawing import bar, percent, rate, ratio, sparkline, whole
+from app.tui.panel.figures import READY, EngineState, PanelFigures
+from app.tui.panel.panel import (
+    draft_length,
+    plain_place,
+    progress,
+    proposer_name,
+    settings_theme,
+    speedup_part,
+    state_text,
+)
+
+_GAP = 2
+# Room for "writing · 12,345 tokens", kept free so that nothing moves as the number grows.
+_DOING = 23
+# A sparkline of fewer columns says nothing.
+_SHORTEST = 4
+_LONGEST = 16
+
+
+class SpeculationStrip(Widget):
+    """How fast it is and against what; what the proposer is doing. A click asks for the whole panel."""
+
+    ALLOW_SELECT = False
+    DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text("utf-8")
+
+    class Pressed(Message):
+        """The whole panel is wanted."""
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._figures = PanelFigures()
+        self._state = READY
+
+    def on_mount(self) -> None:
+        self.app.theme_changed_signal.subscribe(self, self._restyle)
+
+    def on_click(self) -> None:
+        self.post_message(self.Pressed())
+
+    def show(self, figures: PanelFigures, state: EngineState) -> None:
+        """Show these in place of what was shown, in one refresh."""
+        self._figures, self._state = figures, state
+        self.refresh()
+
+    def render(self) -> Content:
+        theme = settings_theme(self.app.theme)
+        return Content("\n").join(strip_lines(self._figures, self._state, self.content_size.width, theme))
+
+    def _restyle(self, _: Theme) -> None:
+        self.refresh()
+
+
+def strip_lines(figures: PanelFigures, state: EngineState, width: int, theme: str) -> list[Content]:
+    """Two lines, neither wider than `width` cells; what matters least is left out first."""
+    lines = [_speed_line(figures, width, theme), _second_line(figures, state, width)]
+    return [line.truncate(width, ellipsis=True) for line in lines]
+
+
+def _speed_line(figures: PanelFigures, width: int, theme: str) -> Content:
+    proposer = proposer_name(figures, theme) + Content.assemble((f" · {draft_length(figures)}", "$muted"))
+    now = Content.assemble((f", now {whole(figures.last_k):>2}", "$muted"))
+    speed = Content.assemble((rate(figures.tokens_per_second), "bold $accent"), " tok/s")
+    speedup, style = speedup_part(figures)
+    gain = Content.assemble((speedup.rjust(6), style))
+    against = gain + Content.assemble((" plain", "$muted"))
+    measured = f" ({rate(figures.plain_tokens_per_second).strip()} {plain_place(figures)})"
+    told = against if figures.plain_source is None else against + Content.assemble((measured, "$muted"))
+    most = proposer if figures.proposer == "off" else proposer + now
+    for parts in ((most, speed, told), (most, speed, against), (proposer, speed, gain)):
+        line = _joined(parts)
+        if line.cell_length <= width:
+            return line
+    return _joined((proposer_name(figures, theme), speed, gain))
+
+
+def _second_line(figures: PanelFigures, state: EngineState, width: int) -> Content:
+    doing = Content.assemble(state_text(figures, state))
+    share = progress(figures, state)
+    if share is not None:
+        return _joined((doing, Content.assemble((bar(share, width - doing.cell_length - _GAP), "$accent"))))
+    if state.name == "stopped" or figures.phase == "idle":
+        return doing
+    acceptance = Content.assemble(("acceptance ", "$muted"), percent(figures.acceptance_rate))
+    tokens = Content.assemble(("tokens/pass ", "$muted"), ratio(figures.tokens_per_pass))
+    shown = [acceptance, tokens]
+    room = width - sum(part.cell_length for part in shown) - _GAP
+    beside = max(_DOING, doing.cell_length) + _GAP
+    if room >= beside + 2 * (_SHORTEST + 1):
+        shown.append(doing)
+        room -= beside
+    columns = min(room // 2 - 1, _LONGEST)
+    if columns >= _SHORTEST:
+        top = max((2.0, *figures.tokens_per_pass_course))
+        shown[0] += _drawn(sparkline(figures.acceptance_course, columns, 0, 1), columns)
+        shown[1] += _drawn(sparkline(figures.tokens_per_pass_course, columns, 1, top), columns)
+    return _joined(shown)
+
+
+def _drawn(course: str, columns: int) -> Content:
+    return Content.assemble(" ", (course.rjust(columns), "$accent"))
+
+
+def _joined(parts: tuple[Content, ...] | list[Content]) -> Content:
+    return Content(" " * _GAP).join(parts)

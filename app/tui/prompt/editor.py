@@ -1,0 +1,241 @@
+"""The prompt's editor: a TextArea whose cursor steps over whole characters, and whose Enter sends.
+
+It tells its host of what was done by calls, not by messages: a message would be handled after the next key,
+and text typed in a hurry would be lost or sent with the wrong prompt.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal, Protocol
+
+from rich.style import Style
+from rich.text import Text
+from textual import events
+from textual.widgets import TextArea
+from textual.widgets.text_area import Edit, EditResult, Location
+
+from app.chat.gate import clean
+from app.tui.prompt.graphemes import end_of, start_of
+
+_ACTIONS = {
+    "up": "cursor_up",
+    "down": "cursor_down",
+    "left": "cursor_left",
+    "right": "cursor_right",
+    "ctrl+left,alt+left,alt+b": "cursor_word_left",
+    "ctrl+right,alt+right,alt+f": "cursor_word_right",
+    "home,ctrl+a": "cursor_line_start",
+    "end,ctrl+e": "cursor_line_end",
+    "ctrl+home": "cursor_text_start",
+    "ctrl+end": "cursor_text_end",
+    "shift+up": "cursor_up(True)",
+    "shift+down": "cursor_down(True)",
+    "shift+left": "cursor_left(True)",
+    "shift+right": "cursor_right(True)",
+    "ctrl+shift+left": "cursor_word_left(True)",
+    "ctrl+shift+right": "cursor_word_right(True)",
+    "shift+home": "cursor_line_start(True)",
+    "shift+end": "cursor_line_end(True)",
+    "ctrl+shift+a,super+a": "select_all",
+    "backspace,shift+backspace": "delete_left",
+    "delete,ctrl+d": "delete_right",
+    "ctrl+w,ctrl+backspace,alt+backspace": "delete_word_left",
+    "ctrl+delete,alt+delete,alt+d": "delete_word_right",
+    "ctrl+u,super+backspace": "delete_to_start_of_line",
+    "ctrl+k": "delete_to_end_of_line_or_delete_line",
+    "ctrl+shift+k": "delete_line",
+    "ctrl+x,super+x": "cut",
+    "super+c": "copy",
+    "ctrl+v": "paste",
+    "alt+z,ctrl+underscore,super+z": "undo",
+    "ctrl+y,super+y": "redo",
+}
+_ACTION_OF = {key: action for keys, action in _ACTIONS.items() for key in keys.split(",")}
+
+
+# Each breaks the line; some terminals send one, some another.
+NEWLINE_KEYS = frozenset({"ctrl+j", "alt+enter", "shift+enter", "shift+\r", "alt+\r"})
+
+
+class EditorHost(Protocol):
+    """What the editor needs of the widget that it stands in."""
+
+    def submit(self) -> None:
+        """Enter was pressed."""
+
+    def recall(self, step: Literal[-1, 1]) -> bool:
+        """Show an earlier (-1) or later (1) prompt; False where there is none."""
+
+    def list_key(self, key: str) -> bool:
+        """Let an open list of completions have a key; False where it has no use for it."""
+
+    def complete(self) -> bool:
+        """Tab was pressed; False where there is nothing to complete."""
+
+    def pasted(self, text: str) -> None:
+        """A text, as the terminal gave it, was pasted."""
+
+    def typed(self) -> None:
+        """The text was changed by a key or a paste."""
+
+    def step_out(self, remove: bool) -> bool:
+        """Left or Backspace at the very start: go to the attachments, or remove the last; False without."""
+
+
+class _WholeText(Text):
+    """A line whose styles begin and end at whole characters: the cursor covers all of one, or none."""
+
+    def stylize(self, style: str | Style, start: int = 0, end: int | None = None) -> None:
+        plain = self.plain
+        super().stylize(style, start_of(plain, start), None if end is None else end_of(plain, end))
+
+
+class PromptEditor(TextArea, inherit_bindings=False):
+    """Text of a few lines, as tall as it is up to the height that its style allows.
+
+    It has no bindings: TextArea's own would take F6, F7, Ctrl+C, Ctrl+Z and the page keys from the app.
+    """
+
+    DEFAULT_CSS = Path(__file__).with_name("editor.tcss").read_text("utf-8")
+
+    def __init__(self, host: EditorHost, placeholder: str) -> None:
+        super().__init__(placeholder=placeholder, highlight_cursor_line=False, tab_behavior="focus")
+        self._host = host
+
+    def show(self, text: str) -> None:
+        """Take this text in place of the one that is there, with the cursor at its end."""
+        self.load_text(text)
+        self.move_cursor(self.document.end)
+
+    def type_in(self, text: str) -> None:
+        """Put text where the cursor is, in place of the selection."""
+        self._replace_via_keyboard(text, *self.selection)
+        self._host.typed()
+
+    def replace_before_cursor(self, start: int, text: str) -> None:
+        """Put text in place of the cursor's line from column `start` to the cursor."""
+        row, column = self.cursor_location
+        self.selection = type(self.selection)((row, start), (row, column))
+        self.type_in(text)
+
+    # Keys ---------------------------------------------------------------------------------------
+
+    def check_consume_key(self, key: str, character: str | None = None) -> bool:
+        return not key.startswith("alt+") and super().check_consume_key(key, character)
+
+    async def _on_key(self, event: events.Key) -> None:
+        """Everything that edits is done here, in the order of the keys.
+
+        Left to bubble, a binding's action would run after the characters that were typed behind it: an input
+        method that sends a Backspace and a letter at once would delete the letter.
+        """
+        event.prevent_default()
+        if await self._take(event):
+            event.stop()
+            self._restart_blink()
+
+    async def _take(self, event: events.Key) -> bool:
+        key = event.key
+        if self._host.list_key(key):
+            return True
+        if key == "enter":
+            self._host.submit()
+            return True
+        if key == "tab":
+            return self._host.complete()
+        if key in NEWLINE_KEYS:
+            self.type_in("\n")
+            return True
+        if key in _ACTION_OF:
+            before = self.text
+            await self.run_action(_ACTION_OF[key])
+            if self.text != before:
+                self._host.typed()
+            return True
+        character = event.character
+        if character is None or key.startswith(("alt+", "ctrl+", "super+")) or not _is_text(character):
+            return False
+        self.type_in(character)
+        return True
+
+    async def _on_paste(self, event: events.Paste) -> None:
+        event.prevent_default()
+        event.stop()
+        self._host.pasted(event.text)
+
+    def action_paste(self) -> None:
+        self._host.pasted(self.app.clipboard)
+
+    def undo(self) -> None:
+        """What follows is a step of its own: else it would join the step before what was taken back."""
+        super().undo()
+        self.history.checkpoint()
+
+    # Edges --------------------------------------------------------------------------------------
+
+    def action_cursor_up(self, select: bool = False) -> None:
+        at_top = self.navigator.is_first_wrapped_line(self.cursor_location)
+        if at_top and not select and self._host.recall(-1):
+            return
+        super().action_cursor_up(select)
+
+    def action_cursor_down(self, select: bool = False) -> None:
+        at_foot = self.navigator.is_last_wrapped_line(self.cursor_location)
+        if at_foot and not select and self._host.recall(1):
+            return
+        super().action_cursor_down(select)
+
+    def action_cursor_left(self, select: bool = False) -> None:
+        if not select and self._at_very_start() and self._host.step_out(remove=False):
+            return
+        super().action_cursor_left(select)
+
+    def action_delete_left(self) -> None:
+        if self._at_very_start() and self._host.step_out(remove=True):
+            return
+        super().action_delete_left()
+
+    def action_cursor_text_start(self) -> None:
+        self.move_cursor((0, 0))
+
+    def action_cursor_text_end(self) -> None:
+        self.move_cursor(self.document.end)
+
+    def _at_very_start(self) -> bool:
+        return self.selection.is_empty and self.cursor_at_start_of_text
+
+    # Whole characters ---------------------------------------------------------------------------
+
+    def clamp_visitable(self, location: Location) -> Location:
+        """Every selection passes here: the cursor never rests inside a character."""
+        row, column = super().clamp_visitable(location)
+        return row, start_of(self.document[row], column)
+
+    def get_cursor_right_location(self) -> Location:
+        row, column = super().get_cursor_right_location()
+        return row, end_of(self.document[row], column)
+
+    def get_cursor_word_right_location(self) -> Location:
+        row, column = super().get_cursor_word_right_location()
+        return row, end_of(self.document[row], column)
+
+    def edit(self, edit: Edit) -> EditResult:
+        """What deletes or replaces takes whole characters: half of one must not remain."""
+        if edit.from_location != edit.to_location:
+            (top_row, top), (bottom_row, bottom) = edit.top, edit.bottom
+            edit.from_location = (top_row, start_of(self.document[top_row], top))
+            edit.to_location = (bottom_row, end_of(self.document[bottom_row], bottom))
+        return super().edit(edit)
+
+    def get_line(self, line_index: int) -> Text:
+        return _WholeText(self.document.get_line(line_index), end="", no_wrap=True)
+
+    def find_matching_bracket(self, bracket: str, search_from: Location) -> Location | None:
+        """None: prose has few brackets, and the search reads the whole text at each move."""
+        return None
+
+
+def _is_text(character: str) -> bool:
+    """Printable, or one of the invisible characters that hold emoji and some scripts together."""
+    return character.isprintable() or (character not in "\t\n" and bool(clean(character)))

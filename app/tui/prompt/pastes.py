@@ -1,0 +1,70 @@
+"""What a paste is: files that were dropped, a few lines for the editor, or a document of its own."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
+
+from app.chat.gate import clean
+
+_LINES = 20
+_CHARACTERS = 2000
+# Beyond either, the editor's keys would become slow.
+_EDITOR_CHARACTERS = 20_000
+_EDITOR_LINE = 4000
+# Longer than what a terminal pastes for a handful of dropped files.
+_LONGEST_DROP = 8192
+
+
+def cleaned(text: str) -> str:
+    """A pasted text with LF for each end of a line, which terminals paste as CR, and without controls."""
+    return clean(text.replace("\r\n", "\n").replace("\r", "\n"))
+
+
+def is_large(text: str) -> bool:
+    """Whether a paste would hide what is being written."""
+    lines = text.count("\n") + (not text.endswith("\n"))
+    return lines > _LINES or len(text) > _CHARACTERS
+
+
+def fits_editor(text: str) -> bool:
+    """Whether the editor stays quick with this text in it."""
+    return len(text) <= _EDITOR_CHARACTERS and all(len(line) <= _EDITOR_LINE for line in text.split("\n"))
+
+
+def dropped_files(text: str) -> tuple[str, ...]:
+    """The existing files that a pasted text consists of: absolute paths, however the terminal wrote them.
+
+    Nothing where any part of it is something else.
+    """
+    text = text.strip()
+    if not text or len(text) > _LONGEST_DROP:
+        return ()
+    if whole := _file_of(text):
+        return (whole,)
+    try:
+        words = text.splitlines() if "\n" in text else shlex.split(text, posix=os.name != "nt")
+    except ValueError:
+        return ()
+    files = [_file_of(word) or _unescaped(word) for word in words]
+    return tuple(file for file in files if file) if all(files) else ()
+
+
+def _unescaped(word: str) -> str | None:
+    try:
+        parts = shlex.split(word, posix=os.name != "nt")
+    except ValueError:
+        return None
+    return _file_of(parts[0]) if len(parts) == 1 else None
+
+
+def _file_of(word: str) -> str | None:
+    word = word.strip().strip("\"'")
+    if word.startswith("file://"):
+        word = url2pathname(urlsplit(word).path)
+    path = Path(word)
+    # os.path.isfile takes a name that no file system allows for one that does not exist.
+    return str(path) if path.is_absolute() and os.path.isfile(path) else None

@@ -1,0 +1,96 @@
+"""Files that a prompt names by `@path` in its text."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from app.chat.documents import Document, read_document
+from app.chat.gate import clean
+from app.errors import SpecchatError
+
+# The sign begins a reference unless what stands before it makes it an address. Scripts that put no spaces
+# between words may stand right before it.
+SIGN = r"(?<![A-Za-z0-9._%+\-@/\\])@"
+_REFERENCE = re.compile(SIGN + r'(?:"(?P<quoted>[^"\n]+)"|(?P<plain>[^\s"]+))')
+_EXTENSION = re.compile(r"\.\w{1,8}$")
+_TRAILING = ".,;:!?)]}>'’”…。，、；：？！）」』"
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """A prompt whose references became documents. missing: what looks like a path and names no file."""
+
+    text: str
+    documents: tuple[Document, ...]
+    missing: tuple[str, ...]
+
+
+def gather(text: str, attached: Sequence[Document] = ()) -> Gathered:
+    """Read each `@path` of the text that names a file; the bare name takes its place.
+
+    attached: what the prompt holds already. Raises SpecchatError where a file cannot be used.
+    """
+    documents = list(attached)
+    names: dict[str, str] = {}
+    missing: list[str] = []
+
+    def bare(match: re.Match[str]) -> str:
+        typed = match["quoted"] or match["plain"]
+        path = next(filter(_exists, _readings(match)), None)
+        if path is None:
+            if "/" in typed or os.sep in typed or _EXTENSION.search(typed.rstrip(_TRAILING)):
+                missing.append(typed.rstrip(_TRAILING))
+            return match[0]
+        where = os.path.realpath(expanded(path))
+        if where not in names:
+            document = distinct(read_file(path), documents)
+            if document not in documents:
+                documents.append(document)
+            names[where] = document.name
+        return names[where] + ("" if match["quoted"] else typed[len(path) :])
+
+    return Gathered(_REFERENCE.sub(bare, text), tuple(documents), tuple(missing))
+
+
+def read_file(path: str) -> Document:
+    """The document at a path, `~` understood. Raises SpecchatError where it cannot be used."""
+    path = expanded(path)
+    if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
+        # Reading would wait for a writer, and the screen with it.
+        raise SpecchatError(f"{clean(path)} is a pipe or a device, not a file: save it as a file first.")
+    return read_document(path)
+
+
+def distinct(document: Document, others: Sequence[Document]) -> Document:
+    """The document under a name that none of the others has, unless it is one of them."""
+    taken = {other.name for other in others if other != document}
+    name, number = document.name, 1
+    while name in taken:
+        number += 1
+        name = f"{document.name} {number}"
+        if Document(name, document.text) in others:
+            break
+    return replace(document, name=name)
+
+
+def expanded(path: str) -> str:
+    return os.path.expanduser(path)
+
+
+def _readings(match: re.Match[str]) -> Iterator[str]:
+    """The path as typed, without the sentence's punctuation, and before a script without spaces goes on."""
+    if match["quoted"]:
+        yield match["quoted"]
+        return
+    typed = match["plain"]
+    yield typed
+    yield typed.rstrip(_TRAILING)
+    if latin := re.match(r"[!-~]+", typed):
+        yield latin[0].rstrip(_TRAILING)
+
+
+def _exists(path: str) -> bool:
+    return bool(path.strip("./\\")) and os.path.exists(expanded(path))

@@ -1,0 +1,102 @@
+"""`specchat` without -p: settings and command line put together, the terminal taken and given back."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from app.chat.documents import Document, read_stdin
+from app.errors import UsageError
+from app.settings.file import read_settings, settings_path
+from app.settings.values import Settings
+from app.tui.options import ChatOptions, data_folder, last_model
+
+# Names of the command line that the settings call otherwise.
+_SAMPLING = {"temp": "temperature"}
+_MODEL = {"ctx": "context_length", "kv_type": "cache_type"}
+_ONLY_ANSWERS = {"json": "--json", "stop": "--stop", "yes": "--yes"}
+
+
+def run(given: Mapping[str, object]) -> int:
+    """Chat until the person leaves; the exit code. given: what the command line says, by name.
+
+    Raises SpecchatError before the screen is taken: for settings that are wrong, or without a terminal.
+    """
+    settings = with_arguments(read_settings(settings_path()), given)
+    if settings.model.name is None:
+        settings = replace(settings, model=replace(settings.model, name=last_model(data_folder())))
+    # The screen is drawn on standard error, as Textual does, so that it must be a terminal too.
+    if not (sys.stdout.isatty() and sys.stderr.isatty()):
+        raise UsageError("The chat needs a terminal: ask with specchat -p PROMPT to write to a pipe or file.")
+    documents = _piped()
+    settings, notices = _usable_keys(settings)
+    from app.process.client import EngineClient
+    from app.tui.app import SpecchatApp
+    from app.tui.terminal_input import teach_input
+
+    teach_input()
+    resume = given.get("resume")
+    options = ChatOptions(settings, None if resume is None else str(resume), documents, notices)
+    app = SpecchatApp(options, EngineClient())
+    app.run()
+    return app.return_code or 0
+
+
+def _usable_keys(settings: Settings) -> tuple[Settings, tuple[str, ...]]:
+    """Keys that cannot be bound must not lock anyone out: the default ones are used, and it is said."""
+    from app.tui.keys import check_keys
+
+    problem = check_keys(settings.keys)
+    if problem is None:
+        return settings, ()
+    return replace(settings, keys={}), (f"The keys of the settings are not used. {problem}",)
+
+
+def with_arguments(settings: Settings, given: Mapping[str, object]) -> Settings:
+    """The settings with what the command line says in place of theirs.
+
+    Raises UsageError for values and arguments that the chat has no use for.
+    """
+    for name, option in _ONLY_ANSWERS.items():
+        if name in given:
+            raise UsageError(f"{option} is for specchat -p PROMPT: leave it out to chat.")
+    values = dict(given)
+    files = values.pop("files", None)
+    if isinstance(files, list) and files:
+        if len(files) > 1:
+            raise UsageError("The chat takes one model: attach documents in it with /file, or ask with -p.")
+        values["name"] = files[0]
+    if "model" in values:
+        values["name"] = values["model"]
+    return replace(
+        settings,
+        sampling=replace(settings.sampling, **_named(settings.sampling, values, _SAMPLING)),
+        chat=replace(settings.chat, **_named(settings.chat, values, {})),
+        model=replace(settings.model, **_named(settings.model, values, _MODEL)),
+        speculation=replace(settings.speculation, **_named(settings.speculation, values, {})),
+    )
+
+
+def _named(record: Any, values: Mapping[str, object], others: Mapping[str, str]) -> dict[str, Any]:
+    """Those of the values that are fields of the record, under the record's names."""
+    names = {field.name for field in fields(record)}
+    renamed = {others.get(name, name): value for name, value in values.items()}
+    return {name: value for name, value in renamed.items() if name in names}
+
+
+def _piped() -> tuple[Document, ...]:
+    """What was piped in, to be attached; the keyboard is the terminal's again after that."""
+    if sys.stdin is not None and sys.stdin.isatty():
+        return ()
+    data = sys.stdin.buffer.read() if sys.stdin is not None else b""
+    try:
+        terminal = os.open("CONIN$" if sys.platform == "win32" else "/dev/tty", os.O_RDONLY)
+    except OSError as error:
+        raise UsageError("There is no terminal to type on: ask with specchat -p PROMPT.") from error
+    os.dup2(terminal, 0)
+    os.close(terminal)
+    sys.stdin = open(0, encoding="utf-8", errors="replace")  # noqa: SIM115 - it stays open
+    return (read_stdin(data),) if data.strip() else ()

@@ -1,0 +1,132 @@
+"""Giving actions other keys: the list of them, and the dialogue that waits for a key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingsMap, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.dom import DOMNode
+from textual.events import Key
+from textual.message import Message
+from textual.screen import ModalScreen
+from textual.widgets import OptionList, Static
+from textual.widgets.option_list import Option
+
+from app.tui.actions import ACTIONS, BY_NAME, Action
+from app.tui.keys import check_keys, key_problem, keys_in_force, shown_key, shown_keys
+
+_KEYS_WIDTH = 16
+
+
+class KeyWanted(ModalScreen[str | None]):
+    """Waits for the next key, whatever it does elsewhere; Esc leaves everything as it is."""
+
+    DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text("utf-8")
+
+    def __init__(self, action: Action) -> None:
+        super().__init__()
+        self._action = action
+
+    def compose(self) -> ComposeResult:
+        with Vertical(id="dialog") as dialog:
+            dialog.border_title = "A new key"
+            yield Static(self._action.summary, markup=False)
+            yield Static("Press the key that is to do this. Esc leaves it as it is.", classes="hint")
+
+    @property
+    def _binding_chain(self) -> list[tuple[DOMNode, BindingsMap]]:
+        # Textual asks the app's bindings before this screen sees a key: F5 would compare, not be taken.
+        return []
+
+    def on_key(self, event: Key) -> None:
+        event.stop()
+        event.prevent_default()
+        self.dismiss(None if event.key == "escape" else event.key)
+
+
+class KeyList(OptionList):
+    """Every action with its keys. Enter asks for another key, Delete goes back to the default."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "select", "new key", key_display="Enter"),
+        Binding("delete,backspace", "reset", "default key", key_display="Del"),
+    ]
+
+    class Changed(Message):
+        """Other keys are given. said: what was done, or why it was not."""
+
+        def __init__(self, overrides: Mapping[str, str], said: str, problem: bool) -> None:
+            super().__init__()
+            self.overrides = overrides
+            self.said = said
+            self.problem = problem
+
+    def __init__(self, overrides: Mapping[str, str]) -> None:
+        self.overrides = dict(overrides)
+        super().__init__(*(self._option(action) for action in ACTIONS))
+
+    def _option(self, action: Action) -> Option:
+        keys = shown_keys(keys_in_force(self.overrides)[action.name])
+        changed = action.name in self.overrides
+        return Option(
+            Content.assemble(
+                Content.styled(f"{keys:<{_KEYS_WIDTH}} ", "$accent bold" if changed else "$accent"),
+                action.summary,
+            ),
+            id=action.name,
+        )
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Ask for the key."""
+        event.stop()
+        action = BY_NAME[str(event.option.id)]
+
+        def pressed(key: str | None) -> None:
+            if key is not None:
+                self._give(action, key)
+
+        self.app.push_screen(KeyWanted(action), pressed)
+
+    def action_cursor_up(self) -> None:
+        """Up; from the first one out of the list."""
+        if self.highlighted:
+            super().action_cursor_up()
+        else:
+            self.screen.focus_previous()
+
+    def action_reset(self) -> None:
+        """Give the action that is marked its default keys again."""
+        if self.highlighted is None:
+            return
+        action = ACTIONS[self.highlighted]
+        overrides = {name: keys for name, keys in self.overrides.items() if name != action.name}
+        shown = shown_keys(keys_in_force({})[action.name])
+        self._adopt(overrides, f"{shown}, as by default: {action.summary}")
+
+    def _give(self, action: Action, key: str) -> None:
+        problem = key_problem(key)
+        if problem is not None:
+            self.post_message(self.Changed(self.overrides, problem, True))
+            return
+        for name, keys in keys_in_force(self.overrides).items():
+            if key in keys and name != action.name:
+                said = f"{shown_key(key)} is taken: “{BY_NAME[name].summary}”. Give that another key first."
+                self.post_message(self.Changed(self.overrides, said, True))
+                return
+        overrides = {name: keys for name, keys in self.overrides.items() if name != action.name}
+        if key != action.keys:
+            overrides[action.name] = key
+        self._adopt(overrides, f"{shown_key(key)}: {action.summary}")
+
+    def _adopt(self, overrides: dict[str, str], said: str) -> None:
+        problem = check_keys(overrides)
+        if problem is None:
+            self.overrides = overrides
+            for action in ACTIONS:
+                self.replace_option_prompt(action.name, self._option(action).prompt)
+        self.post_message(self.Changed(self.overrides, problem or said, problem is not None))

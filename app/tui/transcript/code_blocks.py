@@ -1,0 +1,37 @@
+"""The code blocks of an answer, found by the parser that also draws it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from markdown_it import MarkdownIt
+
+from app.chat.gate import clean
+
+
+@dataclass(frozen=True, slots=True)
+class CodeBlock:
+    """A fenced or indented block. language: its first word after the fence, "" for none."""
+
+    language: str
+    text: str
+
+
+def parser() -> MarkdownIt:
+    """Markdown as answers use it. HTML is text: a tag that is not shown would be swallowed."""
+    return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+
+
+def code_blocks(markdown_text: str) -> list[CodeBlock]:
+    """Every block in order, also those in lists and quotes; one that is still open ends with the text."""
+    return [
+        CodeBlock(language_of(token.info), clean(token.content.rstrip("\n")))
+        for token in parser().parse(markdown_text)
+        if token.type in ("fence", "code_block")
+    ]
+
+
+def language_of(info: str) -> str:
+    """The language that a fence names, such as "python" of "python title=x"."""
+    words = clean(info).split()
+    return words[0].strip("{}.") if words else ""

@@ -1,0 +1,109 @@
+"""The panes as the chat sees them: the only place that turns its news into what they show."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from app.chat.conversation import Answer, Question
+from app.chat.gate import clean
+from app.process.messages import Asked, Compared, Comparing, Counted, Crashed, Drafts, Step, TooLong
+
+if TYPE_CHECKING:
+    from app.tui.app import SpecchatApp
+
+# Figures that change faster than this cannot be read, and each change costs the model time.
+_FIGURES_SECONDS = 0.12
+
+
+class PaneView:
+    """Implements `View` on the panes of the app."""
+
+    def __init__(self, app: SpecchatApp) -> None:
+        self._app = app
+        # Chips whose tokens are being counted, by the number of the count.
+        self._counting: dict[int, int] = {}
+        self._counts = 0
+        self._figures_shown = 0.0
+
+    @property
+    def model_name(self) -> str:
+        loaded = self._app.chat.loaded
+        return loaded.name if loaded else ""
+
+    def counting(self, chip: int) -> int:
+        """A number for the count of a chip's tokens."""
+        self._counts += 1
+        self._counting[self._counts] = chip
+        return self._counts
+
+    def asked(self, question: Question) -> None:
+        self._app.transcript.ask(question)
+
+    def answer_begins(self, begun: Answer | None) -> None:
+        self._app.transcript.begin_answer(begun)
+        self._app.prompt.busy(True)
+
+    def answer_grows(self, steps: tuple[Step, ...]) -> None:
+        self._app.transcript.extend(steps)
+
+    def prompt_is_read(self, done: int, total: int) -> None:
+        self._app.transcript.reading(done, total)
+
+    def answer_ends(self, answer: Answer) -> None:
+        self._app.transcript.end_answer(answer)
+
+    def conversation_changed(self) -> None:
+        self._app.transcript.show(self._app.chat.conversation)
+
+    def figures_changed(self) -> None:
+        app, chat = self._app, self._app.chat
+        now = time.monotonic()
+        if chat.busy and now - self._figures_shown < _FIGURES_SECONDS:
+            return
+        self._figures_shown = now
+        figures = chat.figures.snapshot()
+        if app.panel.is_on_screen:
+            app.panel.show(figures, chat.engine, chat.options)
+        app.strip.show(figures, chat.engine)
+        app.prompt.meter.show(chat.used, chat.loaded.context_length if chat.loaded else None)
+
+    def state_changed(self) -> None:
+        app, chat = self._app, self._app.chat
+        app.prompt.busy(chat.busy)
+        app.header.show(self.model_name, app.keeper.title)
+        app.transcript.model_name = self.model_name
+        self._figures_shown = 0.0
+        self.figures_changed()
+
+    def say(self, text: str, kind: str = "information") -> None:
+        severity = {"warning": "warning", "error": "error"}.get(kind, "information")
+        if kind == "error" and self._app.dialogues.comparison_failed(text):
+            return
+        if kind == "error":
+            self._app.transcript.note(clean(text), "error")
+        else:
+            self._app.notify(clean(text), severity=severity, markup=False, timeout=6)  # type: ignore[arg-type]
+
+    def counted(self, event: Counted) -> None:
+        chip = self._counting.pop(event.identity, None)
+        if chip is not None:
+            self._app.prompt.set_tokens(chip, event.tokens)
+
+    def drafts_found(self, event: Drafts) -> None:
+        self._app.dialogues.drafts_found(event)
+
+    def compares(self, event: Comparing | Compared) -> None:
+        self._app.dialogues.compares(event)
+
+    def too_long(self, event: TooLong) -> None:
+        self._app.dialogues.too_long(event)
+
+    def context_is_full(self) -> None:
+        self._app.dialogues.context_is_full()
+
+    def asks(self, event: Asked) -> None:
+        self._app.dialogues.asks(event)
+
+    def crashed(self, event: Crashed, restarted: bool) -> None:
+        self._app.dialogues.crashed(event, restarted)

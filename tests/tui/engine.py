@@ -1,0 +1,127 @@
+"""A scripted engine for tests of the screen: what it was sent, and what it is made to tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from app.engine.events import Finished, FinishReason, Pass, Prefill, Tally
+from app.process.messages import (
+    Command,
+    Done,
+    Event,
+    Generate,
+    Load,
+    Loaded,
+    Option,
+    Reading,
+    Step,
+    Steps,
+)
+
+OPTIONS = (
+    Option("off", "plain decoding", None),
+    Option("lookup", "copies", None),
+    Option("draft", "a smaller model", "no draft model is loaded"),
+    Option("skip", "fewer layers", None),
+    Option("auto", "now lookup", None),
+)
+LOADED = Loaded("Test Model", "/models/test.gguf", "llama 1M", 8192, 8192, OPTIONS, None, 0.01)
+
+
+class ScriptedEngine:
+    """Stands where EngineClient does. Nothing is answered unless a test says so."""
+
+    def __init__(self) -> None:
+        self.sent: list[Command] = []
+        self.starts = 0
+        self.closed = False
+        self._deliver: Callable[[Event], None] = lambda event: None
+
+    def start(self, deliver: Callable[[Event], None]) -> None:
+        self.starts += 1
+        self._deliver = deliver
+
+    def send(self, command: Command) -> None:
+        self.sent.append(command)
+
+    def close(self) -> None:
+        self.closed = True
+
+    def tell(self, *events: Event) -> None:
+        """Make the engine say this."""
+        for event in events:
+            self._deliver(event)
+
+    def last(self, kind: type[Command]) -> Command:
+        """The newest command of a kind."""
+        return next(command for command in reversed(self.sent) if isinstance(command, kind))
+
+    @property
+    def generate(self) -> Generate:
+        command = self.last(Generate)
+        assert isinstance(command, Generate)
+        return command
+
+    @property
+    def load(self) -> Load:
+        command = self.last(Load)
+        assert isinstance(command, Load)
+        return command
+
+    def reply(self, *words: str, reason: FinishReason | None = "stop") -> None:
+        """Answer the newest request word by word; reason None leaves the reply growing."""
+        identity = self.generate.identity
+        self.tell(Reading(identity, Prefill(12, 12, 0)))
+        steps = [step(word, number) for number, word in enumerate(words)]
+        for each in steps:
+            self.tell(Steps(identity, (each,)))
+        if reason is not None:
+            self.tell(Done(identity, finished(steps, reason)))
+
+
+def step(word: str, token: int = 0, *, proposer: str = "lookup", rejected: str = "") -> Step:
+    """A pass that made one token of this text: accepted from nothing, or corrected after a rejection."""
+    drafted = (900,) if rejected else ()
+    entry = Pass(
+        proposer=proposer,
+        drafted=drafted,
+        accepted=0,
+        committed=1,
+        tokens=(token,),
+        origins=("correction" if rejected else "plain",),
+        text=word,
+        seconds=0.01,
+        target_seconds=0.009,
+        proposer_seconds=0.0,
+    )
+    return Step(entry, (word,), rejected)
+
+
+def finished(steps: Sequence[Step], reason: FinishReason = "stop") -> Finished:
+    """The end of a reply of these passes."""
+    entries = [each.entry for each in steps]
+    end = (2,) if reason == "stop" else ()
+    drafted = sum(len(entry.drafted) for entry in entries)
+    accepted = sum(entry.accepted for entry in entries)
+    passes = len(entries) + len(end)
+    return Finished(
+        reason=reason,
+        token_ids=(*(token for entry in entries for token in entry.tokens), *end),
+        origins=(*(origin for entry in entries for origin in entry.origins), *["plain"] * len(end)),
+        text="".join(entry.text for entry in entries),
+        rest="",
+        seed=1,
+        prompt_tokens=13,
+        cached_tokens=0,
+        passes=passes,
+        drafted=drafted,
+        accepted=accepted,
+        trimmed=0,
+        accepted_by_position=(accepted,) if drafted else (),
+        by_proposer={"lookup": Tally(passes, drafted, accepted)},
+        k_history=tuple(len(entry.drafted) for entry in entries) + (0,) * len(end),
+        prefill_seconds=0.1,
+        decode_seconds=0.01 * passes,
+        model_seconds=0.009 * passes,
+        plain_seconds=0.01,
+    )
