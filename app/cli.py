@@ -77,9 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("files", nargs="*", metavar="MODEL | FILE", help="the model to chat with; after -p, documents")
     add("-p", "--prompt", help="ask this, print the answer and leave; files and piped text go before it")
-    add(
-        "--resume", nargs="?", const="", metavar="NAME", help="go on with a chat, the newest if not named"
-    )
+    add("--resume", nargs="?", const="", metavar="NAME", help="go on with a chat, the newest if not named")
     add("--json", action="store_true", help="print one JSON object with the text and every figure")
     add("--system", metavar="TEXT", help="system prompt")
     add("--template", metavar="NAME", help="chat template: chatml, …, or a Jinja file")

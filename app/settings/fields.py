@@ -106,6 +106,7 @@ FIELDS: tuple[Field, ...] = (
         choices=get_args(CacheType),
         reload=True,
     ),
+    Field("model", "mmap", "switch", "Weights stay in their file and are mapped into memory.", reload=True),
     Field("model", "exact", "switch", "The same reply at temperature 0, whatever drafts.", reload=True),
     Field(
         "model", "template", "text", "A chat template's name or file.", empty="the model's own", reload=True

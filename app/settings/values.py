@@ -47,6 +47,7 @@ class LoadSettings:
     draft: str | None = None
     context_length: int | None = None
     gpu_layers: int = -1
+    mmap: bool = True
     threads: int | None = None
     flash_attention: FlashAttention = "auto"
     cache_type: CacheType = "f16"
@@ -61,6 +62,7 @@ class LoadSettings:
             draft=self.draft,
             context_length=self.context_length,
             gpu_layers=self.gpu_layers,
+            mmap=self.mmap,
             threads=self.threads,
             flash_attention=self.flash_attention,
             cache_type=self.cache_type,

@@ -46,6 +46,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("export", "", "Write the chat to a Markdown file: /export PATH", "Chat", "", "export"),
     Action("thoughts", "ctrl+g", "Unfold or fold the model's thoughts", "View"),
     Action("page_up", "pageup", "Scroll the conversation up", "View"),
+    Action("to_end", "ctrl+end", "Go to the end of the conversation and follow it", "View"),
     Action("page_down", "pagedown", "Scroll the conversation down", "View"),
     Action("command_palette", "ctrl+p", "All commands", "App", "commands"),
     Action("suspend_process", "ctrl+z", "Suspend; fg brings it back", "App"),

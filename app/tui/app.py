@@ -31,7 +31,7 @@ from app.tui.clipboard import copy
 from app.tui.dialogues import Dialogues
 from app.tui.header import Header
 from app.tui.keeper import Keeper
-from app.tui.keys import bindings
+from app.tui.keys import bindings, keys_in_force, shown_keys
 from app.tui.options import ChatOptions, remember_model
 from app.tui.panel.panel import SpeculationPanel
 from app.tui.panel.strip import SpeculationStrip
@@ -39,6 +39,7 @@ from app.tui.prompt import history
 from app.tui.prompt.area import PromptArea
 from app.tui.small import TooSmall
 from app.tui.theme import THEMES
+from app.tui.transcript.answer import Keys
 from app.tui.transcript.code_blocks import code_blocks
 from app.tui.transcript.transcript import Transcript
 from app.tui.view import PaneView
@@ -133,7 +134,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
         yield TooSmall(id="small")
 
     def on_mount(self) -> None:
-        self.chat_screen.use_keys(self.settings.keys)
+        self._use_keys()
         self._leave_on_signals()
         self._begin_conversation()
         for notice in (*self.options.notices, *self.keeper.notices):
@@ -223,6 +224,8 @@ class SpecchatApp(App[None], inherit_bindings=False):
         screen.set_class(small, "-small")
         screen.set_class(wide, "-wide")
         screen.set_class(self._panel_wanted if wide else self._panel_over, "-panel")
+        # What was hidden missed the figures meanwhile.
+        self.call_after_refresh(self.view.figures_changed)
 
     # Actions, in the order of the table ------------------------------------------------------
 
@@ -318,10 +321,13 @@ class SpecchatApp(App[None], inherit_bindings=False):
         self.transcript.toggle_thoughts()
 
     def action_page_up(self) -> None:
-        self.transcript.scroll_page_up()
+        self.transcript.action_page_up()
 
     def action_page_down(self) -> None:
-        self.transcript.scroll_page_down()
+        self.transcript.action_page_down()
+
+    def action_to_end(self) -> None:
+        self.transcript.go_to_end()
 
     def action_leave(self) -> None:
         """Ctrl+C first does what it is expected to do in an editor; a draft is never lost."""
@@ -344,7 +350,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
         """Use other settings from now on; where they concern how the model is loaded, load it again."""
         before, self.settings = self.settings, settings
         self.theme = THEMES[settings.look.theme].name
-        self.chat_screen.use_keys(settings.keys)
+        self._use_keys()
         self.transcript.set_colours(self._colours, settings.look.theme)
         self.chat.wishes = wishes(settings)
         if settings.speculation.proposer != before.speculation.proposer:
@@ -355,6 +361,12 @@ class SpecchatApp(App[None], inherit_bindings=False):
             self.chat.set_system(settings.chat.system)
         if settings.model.command() != before.model.command():
             self.chat.reload(settings.model.command())
+
+    def _use_keys(self) -> None:
+        keys = keys_in_force(self.settings.keys)
+        self.chat_screen.use_keys(self.settings.keys)
+        named = (shown_keys(keys[name][:1]) for name in ("thoughts", "continue_reply"))
+        self.transcript.name_keys(Keys(*named))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The palette: every action of the table."""

@@ -178,7 +178,7 @@ class Chat:
         if last.answer is None:
             self._generate_or_wait()
         elif last.answer.end == "stop":
-            self._view.say("The last answer is complete: Ctrl+R answers again.")
+            self._view.say("The last answer is complete.")
         elif self.loaded is None:
             self._view.say("The model is not loaded yet.")
         else:
@@ -359,7 +359,8 @@ class Chat:
         finished = event.finished
         answer = self._growing.finish(finished)
         self.figures.finish(finished)
-        self.used = finished.prompt_tokens + len(finished.token_ids)
+        # The last token has not been read yet: where the reply filled the context it is one too many.
+        self.used = finished.prompt_tokens + len(finished.token_ids) - (finished.reason == "context")
         self._answered(answer)
         if finished.reason == "context":
             self._view.context_is_full()

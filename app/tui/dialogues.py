@@ -82,7 +82,7 @@ class Dialogues:
         from app.tui.dialogs.choice import Choice, ChoiceScreen
 
         if restarted:
-            text = f"The engine {event.reason} and was started again; nothing is lost. Ctrl+L goes on."
+            text = f"The engine {event.reason} and was started again; nothing is lost."
             self._app.transcript.note(text, "error")
             return
         question = f"The engine {event.reason} while it loaded the model."

@@ -35,7 +35,8 @@ class Growing:
             entry = step.entry
             if step.rejected:
                 # It stood where the pass's own token came instead.
-                self._ghosts.append((len(self._token_ids) + entry.accepted, step.rejected))
+                place = min(entry.accepted, len(entry.tokens))
+                self._ghosts.append((len(self._token_ids) + place, step.rejected))
             self._text.append(entry.text)
             self._token_ids.extend(entry.tokens)
             self._pieces.extend(step.pieces)

@@ -71,6 +71,8 @@ def with_arguments(settings: Settings, given: Mapping[str, object]) -> Settings:
         values["name"] = files[0]
     if "model" in values:
         values["name"] = values["model"]
+    if "no_mmap" in values:
+        values["mmap"] = not values["no_mmap"]
     return replace(
         settings,
         sampling=replace(settings.sampling, **_named(settings.sampling, values, _SAMPLING)),

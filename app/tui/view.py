@@ -63,16 +63,18 @@ class PaneView:
             return
         self._figures_shown = now
         figures = chat.figures.snapshot()
-        if app.panel.is_on_screen:
+        if app.panel.display:
             app.panel.show(figures, chat.engine, chat.options)
-        app.strip.show(figures, chat.engine)
+        if app.strip.display:
+            app.strip.show(figures, chat.engine)
         app.prompt.meter.show(chat.used, chat.loaded.context_length if chat.loaded else None)
 
     def state_changed(self) -> None:
         app, chat = self._app, self._app.chat
         app.prompt.busy(chat.busy)
         app.header.show(self.model_name, app.keeper.title)
-        app.transcript.model_name = self.model_name
+        if app.transcript.model_name != self.model_name:
+            app.transcript.model_name = self.model_name
         self._figures_shown = 0.0
         self.figures_changed()
 

@@ -160,7 +160,7 @@ def test_thoughts_are_folded_and_can_be_read() -> None:
         transcript.extend([step(["<think>deep", " water"])])
         assert "thinking, 2 words" in view(transcript) and "deep" not in view(transcript)
         transcript.extend([step([" flows</think>", "Hello."])])
-        assert "thought, 3 words · Ctrl+G unfolds" in view(transcript) and "Hello." in view(transcript)
+        assert "thought for 3 words · Ctrl+G unfolds" in view(transcript) and "Hello." in view(transcript)
         row = next(y for y, text in enumerate(rows(transcript)) if "thought" in text)
         await pilot.click(Transcript, offset=(6, row + 1))
         assert "deep water flows" in view(transcript)
@@ -168,7 +168,7 @@ def test_thoughts_are_folded_and_can_be_read() -> None:
         transcript.end_answer(answered("<think>never closed", "cancelled"))
         assert "never closed" in view(transcript) and "stopped by you" in view(transcript)
         transcript.toggle_thoughts()
-        assert "never closed" not in view(transcript) and "thought, 2 words" in view(transcript)
+        assert "never closed" not in view(transcript) and "thought for 2 words" in view(transcript)
 
     with_transcript(body)
 

@@ -22,7 +22,7 @@ from app.settings.values import Settings
 from app.tui.settings.remap import KeyList
 from app.tui.settings.row import Options, Row
 
-# What is not here (template, folders of drafts) is rare enough to be left to the file.
+# What is not here (template, folders of drafts, mmap) is rare enough to be left to the file.
 _SECTIONS: dict[str, tuple[tuple[str, ...], str]] = {
     "Sampling": (("sampling",), ""),
     "Chat": (("chat",), "For new chats and the next message of this one."),
@@ -31,7 +31,7 @@ _SECTIONS: dict[str, tuple[tuple[str, ...], str]] = {
     "Look": (("look",), ""),
     "Keys": ((), "Enter, then the new key. Delete goes back to the default."),
 }
-_FILE_ONLY = ("template", "draft_folders")
+_FILE_ONLY = ("template", "draft_folders", "mmap")
 
 
 class SettingsScreen(ModalScreen[Settings | None]):

@@ -181,8 +181,8 @@ class AnswerLines:
 
     def _thought_head(self, index: int, part: Part, unfolded: bool, drawing: Drawing) -> Line:
         words = len(self.text[part.start : part.end].split())
-        verb = "thinking" if part.open and self._growing else "thought"
-        text = f"{'▾' if unfolded else '▸'} {verb}, {words:,} word{'' if words == 1 else 's'}"
+        verb = "thinking," if part.open and self._growing else "thought for"
+        text = f"{'▾' if unfolded else '▸'} {verb} {words:,} word{'' if words == 1 else 's'}"
         runs = [Run(text, drawing.palette.muted, part.start)]
         runs.append(
             Run(

@@ -111,7 +111,11 @@ class ExchangeLines:
             return lines + body
         if self._unfolded:
             return lines + body + [_fold("▴ fold the question", drawing)]
-        return lines + body[:QUESTION_LINES] + [_fold(f"▾ {hidden:,} more lines · click unfolds", drawing)]
+        return (
+            lines
+            + body[:QUESTION_LINES]
+            + [_fold(f"▾ {hidden:,} more lines · click or Space unfolds", drawing)]
+        )
 
 
 def note_lines(notes: Sequence[Note], drawing: Drawing) -> list[Line]:

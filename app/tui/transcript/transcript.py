@@ -149,6 +149,11 @@ class Transcript(FollowingCanvas, can_focus=True):
         self._theme = theme
         self._redraw()
 
+    def name_keys(self, keys: Keys) -> None:
+        """Call keys so in lines that speak of them."""
+        self._keys = keys
+        self._redraw()
+
     def toggle_thoughts(self) -> None:
         """Unfold all thoughts, those to come too, or fold them."""
         self._thoughts = not self._thoughts

@@ -1,0 +1,86 @@
+"""README's picture: the chat as it is, with a real reply of a real model, as an SVG."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from textual.pilot import Pilot
+
+from app.arguments import Parser
+from app.chat.conversation import Question
+from app.chat.documents import read_document
+from app.errors import SpecchatError
+from app.models.locate import find_model
+from app.process.client import EngineClient
+from app.settings.values import LoadSettings, LookSettings, SamplingSettings, Settings, ThemeName
+from app.tui.app import SpecchatApp
+from app.tui.options import ChatOptions
+
+QUESTION = "Repeat the report's first two paragraphs word for word."
+_PATIENCE = 300.0
+
+
+def take(
+    model: Path, document: Path, question: str, size: tuple[int, int], theme: ThemeName, colours: int
+) -> str:
+    """The screen behind the reply, as SVG."""
+    settings = replace(
+        Settings(),
+        model=LoadSettings(name=str(model)),
+        sampling=SamplingSettings(temperature=0.0, seed=1, max_tokens=180),
+        look=LookSettings(theme=theme),
+    )
+    pictures: list[str] = []
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        app = SpecchatApp(
+            ChatOptions(settings, settings_file=place / "settings.toml", folder=place), EngineClient()
+        )
+
+        async def play(pilot: Pilot[object]) -> None:
+            await _until(lambda: app.chat.loaded is not None)
+            app.chat.send(Question(question, (read_document(document),)))
+            await _until(lambda: not app.chat.busy)
+            for _ in range(colours):
+                app.action_colours()
+            await pilot.pause(0.3)
+            pictures.append(app.export_screenshot(title="specchat"))
+            app.exit()
+
+        app.run(headless=True, size=size, auto_pilot=play)
+    if not pictures:
+        raise SpecchatError("The chat ended before the reply: run specchat with this model to see why.")
+    return pictures[0]
+
+
+async def _until(condition: Callable[[], bool]) -> None:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _PATIENCE
+    while not condition():
+        if loop.time() > deadline:
+            raise SpecchatError("The model took too long: choose a smaller one for the picture.")
+        await asyncio.sleep(0.05)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the picture."""
+    parser = Parser(prog="specchat bench picture", description=__doc__)
+    parser.add_argument("output", type=Path, help="the .svg to write")
+    parser.add_argument("--model", help="a .gguf (default: the bundled model)")
+    parser.add_argument("--document", type=Path, default=Path("tests/texts/report.md"))
+    parser.add_argument("--question", default=QUESTION)
+    parser.add_argument("--columns", type=int, default=120)
+    parser.add_argument("--rows", type=int, default=34)
+    parser.add_argument("--theme", choices=("dark", "light", "terminal"), default="dark")
+    parser.add_argument("--colours", type=int, default=1, choices=(0, 1, 2), help="0: none; 2: ghosts too")
+    options = parser.parse_args(arguments)
+    size = (options.columns, options.rows)
+    model = find_model(options.model)
+    picture = take(model, options.document, options.question, size, options.theme, options.colours)
+    options.output.write_text(picture, encoding="utf-8")
+    print(f"Written: {options.output}")
+    return 0

@@ -1,0 +1,228 @@
+"""`specchat` on a pseudo-terminal: keys go in, a screen comes out, every byte of it is kept."""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+import unicodedata
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+if sys.platform == "win32":
+    pytest.skip("pseudo-terminals are a matter of POSIX systems", allow_module_level=True)
+
+import termios
+
+import pexpect
+import pyte
+
+from app.chat.conversation import Conversation
+from app.chat.store import Store
+from app.settings.file import settings_path
+from app.tui.options import data_folder
+
+ROOT = Path(__file__).parents[2]
+SPECCHAT = "import sys; from app.cli import main; sys.exit(main())"
+# A cold start on a machine that has other things to do takes many times what it takes otherwise.
+PATIENCE = 60.0
+
+_KEYS = {
+    **{"enter": "\r", "escape": "\x1b", "tab": "\t", "up": "\x1b[A", "down": "\x1b[B"},
+    **{f"f{number}": f"\x1bO{'PQRS'[number - 1]}" for number in (1, 2, 3, 4)},
+    **{"f5": "\x1b[15~", "f6": "\x1b[17~", "f7": "\x1b[18~", "f8": "\x1b[19~", "f9": "\x1b[20~"},
+}
+
+
+class Home:
+    """Folders of one person, with no settings and no chats in them yet."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        names = ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME")
+        self.environment = {name: str(folder) for name in names}
+        with mock.patch.dict(os.environ, self.environment):
+            self.settings_file = settings_path()
+            self.data = data_folder()
+
+    def write_settings(self, text: str) -> None:
+        self.settings_file.parent.mkdir(parents=True, exist_ok=True)
+        self.settings_file.write_text(text, encoding="utf-8")
+
+    def newest(self) -> Conversation:
+        """The conversation that was stored last."""
+        store = Store.open(self.data / "sessions.db")
+        try:
+            saved = store.latest()
+        finally:
+            store.close()
+        assert saved is not None
+        return saved.conversation
+
+
+def python(*arguments: str | Path, script: str = SPECCHAT) -> tuple[str, ...]:
+    """The command that runs a script, `specchat` as a rule, in a process of its own."""
+    return (sys.executable, "-c", script, *map(str, arguments))
+
+
+class Terminal:
+    """A command on a terminal of that many columns and rows. Whoever reads is quick: what comes is taken
+    whenever something is waited for."""
+
+    def __init__(self, home: Home, command: Sequence[str], size: tuple[int, int] = (100, 30)) -> None:
+        columns, rows = size
+        self.screen = pyte.Screen(columns, rows)
+        self.raw = bytearray()
+        self._stream = pyte.Stream(self.screen)
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        # Variables that would decide about size and colours in place of the terminal.
+        kept = {
+            name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")
+        }
+        self._spawn = pexpect.spawn(
+            command[0],
+            list(command[1:]),
+            dimensions=(rows, columns),
+            cwd=str(home.folder),
+            env={
+                **kept,
+                **home.environment,
+                "PYTHONPATH": str(ROOT),
+                "TERM": "xterm-256color",
+                "COLORTERM": "truecolor",
+                "OMP_NUM_THREADS": "1",
+            },
+        )
+        self.process: int = self._spawn.pid
+        self.code: int | None = None
+        # Nothing that has to be imported first has changed them yet.
+        self.attributes_before = self.attributes
+
+    def __enter__(self) -> Terminal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self.code is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process, signal.SIGKILL)
+        self._spawn.close(force=True)
+
+    # What is seen -------------------------------------------------------------------------------
+
+    @property
+    def lines(self) -> list[str]:
+        """The screen, without the blanks at the ends of lines."""
+        # pyte's own `display` fails on half a wide character.
+        rows, columns = range(self.screen.lines), range(self.screen.columns)
+        return ["".join(self.screen.buffer[y][x].data for x in columns).rstrip() for y in rows]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+    @property
+    def attributes(self) -> list[object]:
+        """How the terminal treats keys: echo, lines, signals."""
+        found: list[object] = termios.tcgetattr(self._spawn.child_fd)
+        return found
+
+    # What a person does -------------------------------------------------------------------------
+
+    def type(self, text: str) -> None:
+        data = text.encode()
+        while data:
+            data = data[os.write(self._spawn.child_fd, data) :]
+
+    def key(self, name: str) -> None:
+        """Press a key, by the name that it has in the settings."""
+        control = name.removeprefix("ctrl+")
+        self.type(_KEYS[name] if control == name else chr(ord(control) & 31))
+
+    def paste(self, text: str) -> None:
+        """Paste as terminals do: between brackets, with CR for each end of a line."""
+        self.type("\x1b[200~" + text.replace("\n", "\r") + "\x1b[201~")
+
+    def ask(self, text: str) -> None:
+        self.type(text)
+        self.key("enter")
+
+    def resize(self, columns: int, rows: int) -> None:
+        self._spawn.setwinsize(rows, columns)
+        self.screen.resize(rows, columns)
+
+    # Waiting, never for ever --------------------------------------------------------------------
+
+    def wait_for(self, wanted: str | Callable[[], bool], seconds: float = PATIENCE) -> None:
+        """Read until this is on the screen, or holds. Fails with the screen where it never does."""
+        deadline = time.monotonic() + seconds
+        while not (wanted in self.text if isinstance(wanted, str) else wanted()):
+            ended = not self._read()
+            if ended or time.monotonic() > deadline:
+                if ended and (wanted in self.text if isinstance(wanted, str) else wanted()):
+                    return
+                how = "the command ended" if ended else f"{seconds:g} s"
+                raise AssertionError(f"{wanted!r} did not come before {how}:\n{self.text}")
+
+    def read_for(self, seconds: float) -> None:
+        """Let so much time pass."""
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline and self._read():
+            pass
+
+    def wait_for_stop(self, seconds: float = PATIENCE) -> None:
+        """Wait until the process is suspended."""
+        stopped = False
+
+        def is_stopped() -> bool:
+            nonlocal stopped
+            if not stopped:
+                found, status = os.waitpid(self.process, os.WNOHANG | os.WUNTRACED)
+                stopped = found != 0 and os.WIFSTOPPED(status)
+            return stopped
+
+        self.wait_for(is_stopped, seconds)
+        # What it wrote before that may still be on its way.
+        self.read_for(0.1)
+
+    def end(self, seconds: float = PATIENCE) -> int:
+        """Wait for the command's end: its exit code, or less than 0 for the signal that killed it."""
+        deadline = time.monotonic() + seconds
+        while self._read():
+            assert time.monotonic() < deadline, f"it did not end:\n{self.text}"
+        self._spawn.wait()
+        self.code = -self._spawn.signalstatus if self._spawn.signalstatus else self._spawn.exitstatus
+        assert self.code is not None
+        return self.code
+
+    def _read(self) -> bool:
+        """Take what has come, waiting a moment for it; False once there will be nothing more."""
+        try:
+            data = self._spawn.read_nonblocking(65536, timeout=0.02)
+        except pexpect.TIMEOUT:
+            return True
+        except pexpect.EOF:
+            return False
+        self.raw += data
+        self._stream.feed("".join(filter(_has_place, self._decoder.decode(data))))
+        return True
+
+
+def _has_place(character: str) -> bool:
+    """False for joiners and their like: pyte leaves out all that follows such a one in a run of text."""
+    return character.isascii() or not (
+        unicodedata.category(character) in ("Cf", "Mn", "Me") and not unicodedata.combining(character)
+    )
+
+
+def children(process: int) -> list[int]:
+    """The processes that a process has started and that still run."""
+    table = subprocess.run(("ps", "-A", "-o", "pid=,ppid="), capture_output=True, text=True, check=True)
+    rows = (line.split() for line in table.stdout.splitlines())
+    return [int(child) for child, parent in rows if int(parent) == process]
