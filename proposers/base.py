@@ -101,6 +101,10 @@ class Proposer(Protocol):
     def begin(self, history: Sequence[int]) -> None:
         """Catch up with a history, which may differ in any way from the last one seen."""
 
+    def forecast(self, history: Sequence[int], limit: int) -> Sequence[float]:
+        """The chances that the first 1, 2, … tokens of a proposal for `history` are all accepted, by
+        what was seen so far; at most `limit`, fewer where it would propose fewer."""
+
     def propose(
         self, history: Sequence[int], limit: int, sampler: RowSampler, rng: np.random.Generator
     ) -> Proposal:

@@ -13,6 +13,14 @@ from numpy.typing import NDArray
 
 from proposers.base import NOTHING, Distribution, DraftModel, Proposal, RowSampler
 
+# Positions whose acceptance is counted one by one; those behind count with the last.
+_POSITIONS = 16
+# By position, (accepted, tried): the first guess expects a draft to be worth a try.
+_GUESS = (1.5, 2.0)
+# How fast old passes are forgotten, and, while nothing is drafted, how fast the first guess comes
+# back: texts change, and a bad beginning must not switch drafting off for good.
+_KEEP, _RETURN = 0.97, 0.01
+
 
 class Draft:
     """Drafts with a model that shares the target's vocabulary.
@@ -28,6 +36,9 @@ class Draft:
         self._tokens: list[int] = []
         # So many of them are known to be the history's.
         self._agreed = 0
+        self._counts = [_GUESS] * _POSITIONS
+        # The last proposal, and the length of the history that it followed.
+        self._proposed: tuple[int, tuple[int, ...]] = (0, ())
 
     @property
     def model_seconds(self) -> float:
@@ -41,11 +52,22 @@ class Draft:
     def begin(self, history: Sequence[int]) -> None:
         """Keep the common prefix and read the rest, all but the last token, if it fits at all."""
         self._agreed = 0
+        self._proposed = (0, ())
         self._match(history)
         missing = history[self.model.length : -1]
         if missing and len(history) <= self.model.capacity:
             self._append(missing, rows=0)
             self._agreed = len(self._tokens)
+
+    def forecast(self, history: Sequence[int], limit: int) -> Sequence[float]:
+        """By position: what was accepted there, given that the positions before were."""
+        limit = min(limit, self.model.capacity - len(history) + 1)
+        chances, chance = [], 1.0
+        for position in range(limit):
+            accepted, tried = self._counts[min(position, _POSITIONS - 1)]
+            chance *= accepted / tried
+            chances.append(chance)
+        return chances
 
     def propose(
         self, history: Sequence[int], limit: int, sampler: RowSampler, rng: np.random.Generator
@@ -67,12 +89,33 @@ class Draft:
                 q.append(distribution)
                 tokens.append(sampler.draw(distribution, rng))
             if len(tokens) == limit:
+                self._proposed = (len(history), tuple(tokens))
                 return Proposal(tuple(tokens), tuple(q) if q else None)
             row = self._append(tokens[-1:], rows=1)[0]
 
     def observe(self, history: Sequence[int]) -> None:
-        """Cut what was rejected."""
+        """Cut what was rejected, and count what was accepted."""
+        self._count(history)
         self._match(history)
+
+    def _count(self, history: Sequence[int]) -> None:
+        start, proposed = self._proposed
+        self._proposed = (0, ())
+        counts = self._counts
+        if not proposed:
+            for position, (accepted, tried) in enumerate(counts):
+                counts[position] = (
+                    accepted + _RETURN * (_GUESS[0] - accepted),
+                    tried + _RETURN * (_GUESS[1] - tried),
+                )
+            return
+        # Behind a rejection nothing was seen.
+        for position, (guessed, token) in enumerate(zip(proposed, history[start:], strict=False)):
+            accepted, tried = counts[min(position, _POSITIONS - 1)]
+            hit = guessed == token
+            counts[min(position, _POSITIONS - 1)] = (accepted * _KEEP + hit, tried * _KEEP + 1.0)
+            if not hit:
+                break
 
     def _match(self, history: Sequence[int]) -> None:
         """Roll back to the longest common prefix with history, less its last token: the next draft

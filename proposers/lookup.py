@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from proposers.acceptance import CopyAcceptance
 from proposers.automaton import NO_MATCH, Match, SuffixAutomaton
 from proposers.base import NOTHING, Proposal, RowSampler
 
@@ -50,6 +51,8 @@ class Lookup:
         self._settings = settings or LookupSettings()
         self._index = SuffixAutomaton()
         self._match = NO_MATCH
+        self.acceptance = CopyAcceptance()
+        self._prompt = 0
 
     @property
     def match(self) -> Match:
@@ -62,7 +65,18 @@ class Lookup:
         if list(history[: len(indexed)]) != indexed:
             self._index = SuffixAutomaton()
         self._match = NO_MATCH
-        self._extend(history)
+        for token in history[len(self._index.tokens) :]:
+            self._index.extend(token)
+        self._prompt = len(history)
+        self.acceptance.restart()
+
+    def forecast(self, history: Sequence[int], limit: int) -> Sequence[float]:
+        """The chances that the first 1, 2, … `limit` tokens of the copy are all accepted."""
+        self.observe(history)
+        match = self._index.repeat()
+        if match.length < self._settings.minimum or limit < 1:
+            return ()
+        return self.acceptance.survival(match, match.end >= self._prompt, limit)
 
     def propose(
         self, history: Sequence[int], limit: int, sampler: RowSampler, rng: np.random.Generator
@@ -81,14 +95,17 @@ class Lookup:
         return Proposal(tuple(copied))
 
     def observe(self, history: Sequence[int]) -> None:
-        """Index the tokens that are new."""
-        indexed = self._index.tokens
-        end = len(indexed)
-        if list(history[max(0, end - GUARD) : end]) == indexed[-GUARD:]:
-            self._extend(history)
-        else:
+        """Index the tokens that are new, and see which of them a copy would have had right."""
+        index = self._index
+        tokens = index.tokens
+        end = len(tokens)
+        if list(history[max(0, end - GUARD) : end]) != tokens[-GUARD:]:
             self.begin(history)
-
-    def _extend(self, history: Sequence[int]) -> None:
-        for token in history[len(self._index.tokens) :]:
-            self._index.extend(token)
+            return
+        for token in history[end:]:
+            match = index.repeat()
+            if match.length:
+                self.acceptance.learn(match, match.end >= self._prompt, tokens[match.end] == token)
+            else:
+                self.acceptance.miss()
+            index.extend(token)

@@ -18,6 +18,9 @@ class Off:
     def begin(self, history: Sequence[int]) -> None:
         """Nothing to catch up with."""
 
+    def forecast(self, history: Sequence[int], limit: int) -> Sequence[float]:
+        return ()
+
     def propose(
         self, history: Sequence[int], limit: int, sampler: RowSampler, rng: np.random.Generator
     ) -> Proposal:

@@ -11,6 +11,7 @@ BENCHMARKS = {
     "plain": "plain decoding against llama.cpp's bare loop, in turn",
     "host": "time of a pass outside the models",
     "lookup": "time of a lookup step as the history grows",
+    "replay": "recorded replies over cost curves, without a model: auto, fixed lengths, the oracle",
     "tui": "the chat on a terminal: its speed beside specchat -p, first frame, keys, pastes",
     "picture": "README's picture of the chat",
     "identity": "greedy replies in exact mode are the same with every proposer",

@@ -9,7 +9,7 @@ from app.llama import Context
 
 # Widths at which real cost curves bend or jump: quantised rows run in groups of four on a CPU, and
 # GPU kernels change at nine.
-WIDTHS = (1, 2, 3, 4, 6, 8, 9, 12, 17)
+WIDTHS = (1, 2, 3, 4, 6, 8, 9, 12, 17, 25, 33)
 
 
 def calibrate(target: Context, tokens: Sequence[int], budget: float = 0.25) -> dict[int, float]:

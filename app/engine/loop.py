@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.engine.calibration import calibrate
-from app.engine.control import Controller
+from app.engine.control import LONGEST, Controller
 from app.engine.events import Event, FinishReason, Pass, Prefill, Request
 from app.engine.reply import Reply
 from app.engine.sampling import Sampler
@@ -128,7 +128,11 @@ class Engine:
             if swapped:
                 proposer.begin(history)
             limit = min(room, target.widest, reply.wanted) - 1
-            k = self.controller.choose(proposer.name, limit) if self.k is None else min(self.k, limit)
+            if self.k is None:
+                forecast = proposer.forecast(history, min(limit, LONGEST))
+                k = self.controller.choose(proposer.name, forecast)
+            else:
+                k = min(self.k, limit)
             proposal = proposer.propose(history, k, sampler, rng) if k > 0 else NOTHING
             drafted = proposal.tokens
             committed = self._verify(proposal, sampler, rng)

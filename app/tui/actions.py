@@ -24,6 +24,7 @@ class Action:
 
 ACTIONS: tuple[Action, ...] = (
     Action("help", "f1", "Show this help", "App", "help", "help"),
+    Action("stop", "escape", "Stop the reply; what came so far is kept", "Chat", "stop"),
     Action("next_proposer", "f2", "Next proposer, in mid-reply too", "Speculation", "proposer"),
     Action("automatic_k", "f3", "Draft length: automatic or the last fixed one", "Speculation", "k"),
     Action("longer_k", "ctrl+up", "Draft one token more", "Speculation"),
@@ -35,7 +36,6 @@ ACTIONS: tuple[Action, ...] = (
     Action("sessions", "f8", "Sessions: open, search, rename, delete", "Chat", "sessions", "sessions"),
     Action("settings", "f9", "Settings", "App", "settings", "settings"),
     Action("explain", "shift+f6", "What each figure of the panel means", "View", "", "explain"),
-    Action("stop", "escape", "Stop the reply; what came so far is kept", "Chat", "stop"),
     Action("regenerate", "ctrl+r", "Answer the last message again", "Chat", "", "regenerate"),
     Action("continue_reply", "ctrl+l", "Go on with a reply that was cut short", "Chat", "", "continue"),
     Action("edit_last", "ctrl+t", "Edit the last message and send it again", "Chat", "", "edit"),

@@ -131,7 +131,7 @@ def origin_style(origin: str, theme: str) -> Style:
 
     A proposer that came later than this table, such as a head, looks like "head".
     """
-    if origin in ("plain", "off"):
+    if origin in ("plain", "off", "auto"):
         return Style()
     look = LOOKS.get(origin, LOOKS["head"])
     colour = {"dark": look.dark, "light": look.light}.get(theme, look.ansi)

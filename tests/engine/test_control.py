@@ -9,6 +9,9 @@ import pytest
 from app.engine.control import LONGEST, ThroughputController
 from app.engine.events import Pass
 
+# A proposer that is sure of itself, whatever comes of it: the worst that a controller can be told.
+FORECAST = [0.95**position for position in range(1, LONGEST + 1)]
+
 
 def a_pass(drafted: int, accepted: int, seconds: float) -> Pass:
     return Pass(
@@ -33,7 +36,7 @@ def run(
     tokens = seconds = 0.0
     chosen = []
     for _ in range(passes):
-        k = controller.choose("lookup", LONGEST)
+        k = controller.choose("lookup", [acceptance**position for position in range(1, LONGEST + 1)])
         accepted = 0
         while accepted < k and rng.random() < acceptance:
             accepted += 1
@@ -80,42 +83,42 @@ def test_nothing_is_drafted_where_checking_costs_more_than_it_brings() -> None:
     """Slower than plain decoding and staying on is the fault people report most."""
     steep = {width: float(width) for width in range(1, LONGEST + 2)}
     _, chosen = run(calibrated(steep), steep, 0.3, 1000)
-    assert sum(k > 0 for k in chosen) < 40
+    assert not any(chosen)
 
 
-def test_a_draft_is_tried_again_after_a_while() -> None:
-    """An early bad guess must not switch speculation off for good."""
+def test_a_machine_that_slows_down_is_noticed() -> None:
+    """Costs of an idle machine are those of no other: a choice by them loses for the whole evening."""
     controller = calibrated(LINEAR)
-    _, chosen = run(controller, LINEAR, 0.0, 1000)
-    assert any(k > 0 for k in chosen[500:])
-    reached, _ = run(controller, LINEAR, 0.9, 1000)
-    assert reached > 0.85 * best(LINEAR, 0.9)
+    # Another program takes the cores that made wide passes cheap.
+    busy = {width: 2.0 * width for width in LINEAR}
+    run(controller, busy, 0.5, 300)
+    _, chosen = run(controller, busy, 0.5, 300)
+    assert sum(k > 0 for k in chosen) < 30
 
 
 def test_a_limit_is_kept_and_nothing_is_drafted_without_costs() -> None:
     """A draft beyond the room left crashes; one chosen blind is a gamble."""
     controller = calibrated(LINEAR)
-    run(controller, LINEAR, 0.95, 200)
-    assert controller.choose("lookup", LONGEST) > 3
-    assert controller.choose("lookup", 3) <= 3
+    assert controller.choose("lookup", FORECAST) > 3
+    assert controller.choose("lookup", FORECAST[:3]) <= 3
     controller = ThroughputController()
-    assert controller.choose("lookup", LONGEST) == 0
+    assert controller.choose("lookup", FORECAST) == 0
     controller.calibrate({})
     assert controller.calibrated
-    assert controller.choose("lookup", LONGEST) == 0
+    assert controller.choose("lookup", FORECAST) == 0
 
 
 @pytest.mark.parametrize("costs", [LINEAR, JUMPING], ids=["linear", "jumping"])
-@pytest.mark.parametrize("taught_first", [0, 300])
+@pytest.mark.parametrize("taught_first", [0, 300, 3000])
 def test_an_adversary_costs_at_most_the_budget(costs: dict[int, float], taught_first: int) -> None:
     """Random text, or a text that teaches high acceptance and turns, may not make decoding slower."""
     controller = ThroughputController()
     controller.calibrate(costs)
     spent = plain = 0.0
-    for number in range(2000):
-        k = controller.choose("lookup", LONGEST)
+    for number in range(5000):
+        k = controller.choose("lookup", FORECAST)
         accepted = k if number < taught_first else 0
         controller.observe(a_pass(k, accepted, costs[k + 1]))
         spent += costs[k + 1]
         plain += (accepted + 1) * costs[1]
-        assert spent <= 1.02 * plain + 3 * costs[1] + 1e-9
+        assert spent <= 1.02 * plain + costs[1] + 1e-9

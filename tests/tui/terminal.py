@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -31,8 +32,9 @@ from app.tui.options import data_folder
 
 ROOT = Path(__file__).parents[2]
 SPECCHAT = "import sys; from app.cli import main; sys.exit(main())"
+_FRAME, _FRAME_END, _ASKS_FOR_FRAMES = b"\x1b[?2026h", b"\x1b[?2026l", b"\x1b[?2026$p"
 # A cold start on a machine that has other things to do takes many times what it takes otherwise.
-PATIENCE = 60.0
+PATIENCE = 15.0
 
 _KEYS = {
     **{"enter": "\r", "escape": "\x1b", "tab": "\t", "up": "\x1b[A", "down": "\x1b[B"},
@@ -73,8 +75,11 @@ def python(*arguments: str | Path, script: str = SPECCHAT) -> tuple[str, ...]:
 
 
 class Terminal:
-    """A command on a terminal of that many columns and rows. Whoever reads is quick: what comes is taken
-    whenever something is waited for."""
+    """A command on a terminal of that many columns and rows.
+
+    What the command writes is read while something is waited for. As newer terminals do, this one shows
+    a frame when it is whole (mode 2026), so that no test looks at half a screen.
+    """
 
     def __init__(self, home: Home, command: Sequence[str], size: tuple[int, int] = (100, 30)) -> None:
         columns, rows = size
@@ -159,21 +164,32 @@ class Terminal:
 
     # Waiting, never for ever --------------------------------------------------------------------
 
-    def wait_for(self, wanted: str | Callable[[], bool], seconds: float = PATIENCE) -> None:
+    def wait_for(self, wanted: str | re.Pattern[str] | Callable[[], bool], seconds: float = PATIENCE) -> None:
         """Read until this is on the screen, or holds. Fails with the screen where it never does."""
         deadline = time.monotonic() + seconds
-        while not (wanted in self.text if isinstance(wanted, str) else wanted()):
-            ended = not self._read()
-            if ended or time.monotonic() > deadline:
-                if ended and (wanted in self.text if isinstance(wanted, str) else wanted()):
-                    return
-                how = "the command ended" if ended else f"{seconds:g} s"
-                raise AssertionError(f"{wanted!r} did not come before {how}:\n{self.text}")
+        open_still = True
+        while not self._has(wanted):
+            if not open_still or time.monotonic() > deadline:
+                how = f"within {seconds:g} s" if open_still else "before the command ended"
+                raise AssertionError(f"{wanted!r} did not come {how}:\n{self.text}")
+            open_still = self._read()
+
+    @property
+    def _draws(self) -> bool:
+        """Whether a frame has begun that is not whole yet."""
+        return self.raw.rfind(_FRAME) > self.raw.rfind(_FRAME_END)
+
+    def _has(self, wanted: str | re.Pattern[str] | Callable[[], bool]) -> bool:
+        if self._draws:
+            return False
+        if isinstance(wanted, re.Pattern):
+            return wanted.search(self.text) is not None
+        return wanted in self.text if isinstance(wanted, str) else wanted()
 
     def read_for(self, seconds: float) -> None:
         """Let so much time pass."""
         deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline and self._read():
+        while (time.monotonic() < deadline or self._draws) and self._read():
             pass
 
     def wait_for_stop(self, seconds: float = PATIENCE) -> None:
@@ -209,7 +225,10 @@ class Terminal:
             return True
         except pexpect.EOF:
             return False
+        known = max(0, len(self.raw) - len(_ASKS_FOR_FRAMES) + 1)
         self.raw += data
+        if _ASKS_FOR_FRAMES in self.raw[known:]:
+            self.type("\x1b[?2026;2$y")
         self._stream.feed("".join(filter(_has_place, self._decoder.decode(data))))
         return True
 

@@ -1,0 +1,57 @@
+"""The cost curve c(n): seconds of a pass by width, measured once and kept current by real passes."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+
+# How far a plain pass moves the whole curve, how far a wider one does, and how far that moves its own
+# width. Whether drafts pay is judged by width 1, so it mostly listens to passes of width 1.
+_PLAIN_STEP, _WHOLE_STEP, _WIDTH_STEP = 0.15, 0.02, 0.2
+# One pass that was held up by something else says this much at most.
+_MOST = 2.0
+
+
+class CostCurve:
+    """Seconds by width, for every width up to the longest.
+
+    Between measured widths it is linear, beyond them it goes on by the last slope. A machine that slows
+    down, and a context that grows, slow all widths: so a pass moves the whole curve too.
+    """
+
+    def __init__(self, measured: Mapping[int, float], longest: int) -> None:
+        """measured: seconds by width, that of width 1 among them."""
+        self._shape = filled(measured, longest)
+        self._scale = 1.0
+        # Index 0 is unused.
+        self.seconds = list(self._shape)
+
+    def observe(self, width: int, seconds: float) -> None:
+        """A pass of this width took so long."""
+        if not 1 <= width < len(self._shape) or seconds <= 0.0:
+            return
+        ratio = max(1 / _MOST, min(seconds / self.seconds[width], _MOST))
+        if width == 1:
+            self._scale *= 1.0 + _PLAIN_STEP * (ratio - 1.0)
+        else:
+            self._scale *= 1.0 + _WHOLE_STEP * (ratio - 1.0)
+            self._shape[width] *= 1.0 + _WIDTH_STEP * (ratio - 1.0)
+        scale = self._scale
+        self.seconds = [scale * each for each in self._shape]
+
+
+def filled(measured: Mapping[int, float], longest: int) -> list[float]:
+    """Seconds of every width; index 0 is unused."""
+    widths = sorted(measured)
+    filled = [0.0]
+    for width in range(1, longest + 1):
+        place = bisect_right(widths, width) - 1
+        if len(widths) == 1:
+            # Nothing is known of wider passes: too much for any draft.
+            filled.append(measured[1] * (1 if width == 1 else 1e9))
+            continue
+        first = min(place, len(widths) - 2)
+        low, high = widths[first], widths[first + 1]
+        slope = (measured[high] - measured[low]) / (high - low)
+        filled.append(max(measured[low] + slope * (width - low), 1e-9))
+    return filled

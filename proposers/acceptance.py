@@ -1,0 +1,113 @@
+"""How likely a copied token is to be accepted, learned from every token that is committed.
+
+A logistic regression that takes one step a token (Beta counts in cells would do, but need a cell for
+each combination of what is known). What it knows of a copy: the length of its match, whether the
+string had occurred once or more often, whether it is copied from the reply itself, and how often
+copies were right of late, over some seven tokens and over some thirty.
+
+A copy's j-th token continues a match that is j - 1 tokens longer: one table by length serves every
+position, and a token teaches it whether or not it was drafted. So nothing has to be tried out to
+be learned: a copy that would have been right is counted as well.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from proposers.automaton import Match
+
+# Match lengths at which a new cell of the table begins, and a cautious first guess for each cell.
+_LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 13, 17, 24, 32, 48)
+_GUESSES = (0.18, 0.38, 0.5, 0.6, 0.66, 0.72, 0.78, 0.82, 0.86, 0.9, 0.93, 0.95, 0.96)
+# Step of the regression, and how fast the two rates of late forget.
+_STEP = 0.08
+_FAST, _SLOW = 0.15, 0.03
+# The rates at the start of a reply, and how much the first guess trusts the fast one.
+_RATE, _TRUST = 0.4, 2.0
+# No weight goes further: what was learned wrongly can be unlearned within a reply.
+_LIMIT = 6.0
+
+
+class CopyAcceptance:
+    """P(the next copied token is accepted), given what is known of the copy."""
+
+    def __init__(self) -> None:
+        self._cells = [math.log(guess / (1 - guess)) for guess in _GUESSES]
+        self._weights = [_TRUST, 0.0, 0.0, 0.0]
+        self.restart()
+
+    def restart(self) -> None:
+        """Another reply begins: what was right of late is no news for it."""
+        self._fast = self._slow = _RATE
+
+    def survival(self, match: Match, repeats_reply: bool, limit: int) -> list[float]:
+        """The chances that the first 1, 2, … `limit` tokens of a copy are all accepted."""
+        base = self._score(match, repeats_reply)
+        cells, length = self._cells, match.length
+        cell = bisect_right(_LENGTHS, length) - 1
+        chances: list[float] = []
+        chance = 1.0
+        while len(chances) < limit:
+            hazard = 1 / (1 + math.exp(-cells[cell] - base))
+            # All lengths up to the next cell's share this one.
+            until = _LENGTHS[cell + 1] if cell + 1 < len(_LENGTHS) else length + limit
+            for _ in range(min(until - length, limit - len(chances))):
+                chance *= hazard
+                chances.append(chance)
+            length, cell = until, cell + 1
+        return chances
+
+    def learn(self, match: Match, repeats_reply: bool, accepted: bool) -> None:
+        """A token was committed: the copy of this match had it right, or not."""
+        cell = bisect_right(_LENGTHS, match.length) - 1
+        features = self._features(match, repeats_reply)
+        score = self._cells[cell] + sum(map(_product, self._weights, features))
+        step = _STEP * (accepted - 1 / (1 + math.exp(-score)))
+        self._cells[cell] = _within(self._cells[cell] + step)
+        for index, feature in enumerate(features):
+            self._weights[index] = _within(self._weights[index] + step * feature)
+        self._note(accepted)
+
+    def miss(self) -> None:
+        """A token was committed that no copy could have foreseen."""
+        self._note(False)
+
+    @property
+    def knowledge(self) -> tuple[float, ...]:
+        """All that was learned."""
+        return (*self._cells, *self._weights)
+
+    def know(self, knowledge: Sequence[float]) -> bool:
+        """Start from what was learned earlier; False, and nothing changes, where it makes no sense."""
+        sizes = len(self._cells), len(self._weights)
+        if len(knowledge) != sum(sizes) or not all(math.isfinite(each) for each in knowledge):
+            return False
+        self._cells = [_within(each) for each in knowledge[: sizes[0]]]
+        self._weights = [_within(each) for each in knowledge[sizes[0] :]]
+        return True
+
+    def _score(self, match: Match, repeats_reply: bool) -> float:
+        return sum(map(_product, self._weights, self._features(match, repeats_reply)))
+
+    def _features(self, match: Match, repeats_reply: bool) -> tuple[float, float, float, float]:
+        """Near 0 on average, so that the table's cells stay what they are alone."""
+        return (
+            self._fast - 0.5,
+            self._slow - 0.5,
+            1.0 if match.count <= 1 else -0.3,
+            0.5 if repeats_reply else -0.5,
+        )
+
+    def _note(self, accepted: bool) -> None:
+        self._fast += _FAST * (accepted - self._fast)
+        self._slow += _SLOW * (accepted - self._slow)
+
+
+def _product(one: float, other: float) -> float:
+    return one * other
+
+
+def _within(weight: float) -> float:
+    return max(-_LIMIT, min(weight, _LIMIT))

@@ -1,0 +1,122 @@
+"""Replay: its accounting by hand, and what the controller reaches on recorded replies."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from app.bench.replay import (
+    Setting,
+    Trajectory,
+    copies_of,
+    geometric_mean,
+    main,
+    oracle_length,
+    read_curves,
+    read_trajectories,
+    replay,
+    replay_auto,
+    replay_fixed,
+    static_length,
+)
+from app.engine.control import ThroughputController
+from app.errors import SpecchatError
+from proposers.acceptance import CopyAcceptance
+
+SHARED = Path(__file__).parents[3] / "shared" / "data"
+COSTS = {width: 10.0 + 2.0 * (width - 1) for width in range(1, 34)}
+
+
+def test_the_accounting_is_that_of_a_calculation_by_hand() -> None:
+    """Else every speedup of the table is another quantity than the one that it is called."""
+    # Prompt 1 2 3 4 5 9; the reply's first token 1 comes from the prefill. Behind it the copy of one
+    # matched token says 2 3 4 5 9: drafted 4 of which 2 3 agree, then 7 comes; 8 and 6 have no match.
+    sample = Trajectory("chat", (1, 2, 3, 4, 5, 9), (1, 2, 3, 7, 8, 6))
+    copies = copies_of(sample)
+    assert [(each.match, each.agreeing) for each in copies[:3]] == [(1, 2), (2, 1), (3, 0)]
+    speedups = replay_fixed([sample], [copies], COSTS, static_length(Setting(4, 1)))
+    assert speedups == {"chat": 5 * 10.0 / (18.0 + 10.0 + 10.0)}
+    assert replay_fixed([sample], [copies], COSTS, static_length(Setting(4, 2))) == {
+        "chat": 1.0 * 50 / (10 + 16 + 20)
+    }
+    oracle = replay_fixed([sample], [copies], COSTS, oracle_length(COSTS))
+    assert oracle == {"chat": 50 / (14.0 + 10.0 + 10.0)}
+
+
+def test_nothing_learned_can_be_worse_than_the_ledger_allows() -> None:
+    """A poisoned or stale file of knowledge, or a text that turns: 2 % and one pass, never more."""
+    # Every token was seen before, and what followed it then never follows again.
+    prompt = tuple(token for first in range(60) for token in (first, 1000 + first))
+    reply = tuple(token for first in range(60) for token in (first, 2000 + first))
+    sample = Trajectory("adversary", prompt, reply)
+    for costs in (COSTS, {width: 7.0 * width**0.7 for width in range(1, 34)}):
+        speedup = replay_auto([sample] * 5, costs)["adversary"]
+        plain = 5 * (len(reply) - 1) * costs[1]
+        assert plain / speedup <= 1.02 * plain + costs[1] + 1e-6
+
+
+def test_knowledge_survives_and_nonsense_is_refused() -> None:
+    learned = CopyAcceptance()
+    knowledge = tuple(0.1 * index for index in range(len(learned.knowledge)))
+    assert learned.know(knowledge) and learned.knowledge == knowledge
+    for nonsense in ((), knowledge[:-1], (*knowledge[:-1], float("nan")), (*knowledge[:-1], float("inf"))):
+        assert not learned.know(nonsense)
+        assert learned.knowledge == knowledge
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="the recorded trajectories are not here")
+def test_auto_beats_the_best_fixed_setting_of_each_category() -> None:
+    """The promise of the controller: 1.03 of what hindsight would have fixed, and never below plain."""
+    trajectories = read_trajectories(SHARED / "trajectories.json")
+    ratios = []
+    for costs in read_curves(SHARED / "cost_curves.json").values():
+        outcomes = replay(trajectories, costs)
+        auto = geometric_mean([each.auto for each in outcomes.values()])
+        static = geometric_mean([each.best_static for each in outcomes.values()])
+        oracle = geometric_mean([each.oracle for each in outcomes.values()])
+        assert min(each.auto for each in outcomes.values()) >= 0.985
+        assert auto <= oracle
+        ratios.append(auto / static)
+    assert min(ratios) >= 0.99
+    assert sum(ratios) / len(ratios) >= 1.03
+
+
+def test_json_is_as_documented_and_repeatable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    samples = [
+        {"category": name, "prompt": [1, 2, 3, 4] * 4, "reply": [1, 2, 3, 4] * 8} for name in ("chat", "code")
+    ]
+    (tmp_path / "t.json").write_text(json.dumps({"about": "", "samples": samples}))
+    (tmp_path / "c.json").write_text(json.dumps({"about": "", "one": {"1": 5.0, "2": 6.0, "8": 12.0}}))
+    outputs = []
+    for _ in range(2):
+        assert main([str(tmp_path / "t.json"), str(tmp_path / "c.json"), "--json"]) == 0
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1]
+    curve = json.loads(outputs[0])["curves"]["one"]
+    assert set(curve) == {"categories", "geomean"} and set(curve["categories"]) == {"chat", "code"}
+    assert set(curve["categories"]["chat"]) == {"auto", "best_static", "best_static_setting", "oracle"}
+    assert curve["geomean"]["auto"] > 1.5
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"samples": [{"prompt": [1]}]}', '{"samples": []}'])
+def test_a_file_that_is_none_says_so(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "t.json"
+    path.write_text(text)
+    with pytest.raises(SpecchatError):
+        read_trajectories(path)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"a": 3}', '{"a": {"2": 1.0}}', '{"a": {"1": 0, "2": 1}}'])
+def test_a_curve_that_is_none_says_so(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "c.json"
+    path.write_text(text)
+    with pytest.raises(SpecchatError):
+        read_curves(path)
+
+
+def test_a_controller_without_a_curve_drafts_nothing() -> None:
+    controller = ThroughputController()
+    controller.calibrate({})
+    assert controller.choose("lookup", [0.9, 0.8]) == 0

@@ -1,0 +1,363 @@
+"""Foreign text on a real terminal: whichever way it comes, its letters are shown and nothing is done."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+import sys
+import zlib
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from app.chat.conversation import Answer, Conversation, Exchange, Question
+from app.chat.documents import Document
+from app.chat.store import Store
+from app.chat.store_rows import packed
+from app.cli import main
+from app.engine.events import Prefill
+from app.process import client
+from app.process.messages import (
+    Asked,
+    Candidate,
+    Command,
+    Compare,
+    Compared,
+    Crashed,
+    Divergence,
+    Done,
+    Drafts,
+    Failed,
+    FindDrafts,
+    Generate,
+    Load,
+    Loaded,
+    Loading,
+    Option,
+    Reading,
+    SetProposer,
+    Steps,
+    Switched,
+)
+from tests.tiny import write_tiny
+from tests.tui.engine import ScriptedEngine, finished, step
+from tests.tui.terminal import Home, Terminal, python
+
+# Markup, tags of prompts, the clipboard, the screen cleared in three ways, the alternate screen left, the
+# writing direction turned; and marks that have to stay. 777 is in no sequence of ours.
+LETTERS = "[/INST] [@click=app.quit]x[/]"
+CONTROLS = (
+    "\x1b]52;c;SFVNQlVH\x07\x1b[2;777J\x9b2;777J\x1b[?1049l\x1bc\x90q\x9c\u202e\u2067\u200fm\u200dn\r\x08"
+)
+HOSTILE = f"{LETTERS} {CONTROLS}"
+# A file's name has no slashes.
+HOSTILE_NAME = HOSTILE.replace("/", "")
+
+# All that the terminal may be told beside text: looks, the cursor's place, modes, and what it can do.
+ALLOWED = re.compile(
+    r"\x1b\[[0-9;]*m|\x1b\[[0-9]+;[0-9]+H|\x1b\[\?[0-9]+\$p|\x1b\[>[0-9]+u|\x1b\[<u"
+    r"|\x1b\[\?(?:7|25|1000|1003|1004|1006|1015|1049|2004|2026)[hl]"
+)
+FORBIDDEN = re.compile("[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def assert_harmless(terminal: Terminal) -> None:
+    """Nothing but sequences of ours, and each of them for the reason that we have for it."""
+    written = terminal.raw.decode("utf-8")
+    found = FORBIDDEN.search(rest := ALLOWED.sub("", written))
+    assert found is None, f"{rest[found.start() - 40 : found.start() + 40]!r} reached the terminal"
+    # The alternate screen is entered and left once.
+    assert re.findall(r"\x1b\[\?1049([hl])", written) == ["h", "l"]
+
+
+class HostileEngine(ScriptedEngine):
+    """Says everything that an engine can say in hostile words. "fail", "crash" and others are answered so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._crashed = False
+
+    def send(self, command: Command) -> None:
+        super().send(command)
+        if isinstance(command, Load):
+            self._load()
+        elif isinstance(command, Generate):
+            self._answer(command)
+        elif isinstance(command, SetProposer):
+            self._switch(command)
+        elif isinstance(command, FindDrafts):
+            fits = Candidate(f"/way-path {HOSTILE}", f"way-fits {HOSTILE}", 1000, None, False)
+            not_fit = Candidate("/b.gguf", "b.gguf", 1000, f"way-unfit {HOSTILE}", False)
+            self.tell(Drafts((fits, not_fit)))
+        elif isinstance(command, Compare):
+            done = finished([step("a")])
+            parting = Divergence(0, f"way-one{CONTROLS}", f"way-two{CONTROLS}", 0.01)
+            identity = command.identity
+            self.tell(Compared(identity, "off", done, None, None, False))
+            self.tell(Compared(identity, "lookup", done, parting, None, False))
+            self.tell(Compared(identity, "skip", None, None, f"way-not-run {HOSTILE}", True))
+
+    def _load(self) -> None:
+        if self._crashed:
+            self.tell(Crashed("was killed by SIGKILL", f"way-details {HOSTILE}\n" * 3))
+            return
+        self.tell(Loading(f"way-loading {HOSTILE}", 0.5))
+        options = (
+            Option("off", "plain", None),
+            Option("lookup", f"way-summary {HOSTILE}", None),
+            Option("draft", "smaller", f"way-option {HOSTILE}"),
+            Option("skip", "fewer", None),
+        )
+        name = f"way-model {HOSTILE}"
+        self.tell(Loaded(name, f"/way {HOSTILE}", f"way {HOSTILE}", 8192, 8192, options, "d.gguf", 0.01))
+
+    def _switch(self, command: SetProposer) -> None:
+        assert self.last(Load)
+        if command.name == "skip" and not command.agreed:
+            self.tell(Asked("skip", f"way-asked {HOSTILE}?"))
+        else:
+            self.tell(Switched("off", (), "d.gguf", f"way-switched {HOSTILE}"))
+
+    def _answer(self, command: Generate) -> None:
+        asked = command.messages[-1].content
+        identity = command.identity
+        if asked == "fail":
+            self.tell(Failed("Generate", identity, f"way-failed {HOSTILE}"))
+            return
+        if asked == "crash":
+            self._crashed = True
+            self.tell(Crashed("was killed by SIGKILL", HOSTILE))
+            return
+        text = (
+            f"<think>way-thought {HOSTILE}</think>\n# way-heading {HOSTILE}\n\nway-text {HOSTILE}\n\n"
+            f"| way-cell |\n|---|\n| {HOSTILE} |\n\n- way-item {HOSTILE}\n\n"
+            f"```way{CONTROLS}\nway-code {HOSTILE}\n```\n"
+        )
+        # Cut so that no sequence arrives in one piece.
+        steps = [
+            step(text[at : at + 3], at, rejected=f"way-draft{CONTROLS}") for at in range(0, len(text), 3)
+        ]
+        self.tell(Reading(identity, Prefill(12, 12, 0)))
+        self.tell(Steps(identity, tuple(steps)))
+        self.tell(Done(identity, finished(steps)))
+
+
+def close(terminal: Terminal, dialogue: str) -> None:
+    """Leave a dialogue that shows this."""
+    terminal.key("escape")
+    terminal.wait_for(lambda: dialogue not in terminal.text)
+
+
+def leave(terminal: Terminal) -> None:
+    """Leave the chat, and look at everything that was written."""
+    terminal.key("ctrl+q")
+    assert terminal.end() == 0
+    assert_harmless(terminal)
+
+
+def hostile_chat() -> None:
+    """`specchat` over that engine: run in a process of its own."""
+    with mock.patch.object(client, "EngineClient", HostileEngine):
+        sys.exit(main())
+
+
+SCRIPT = "from tests.tui.test_gate_terminal import hostile_chat; hostile_chat()"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+def test_what_an_engine_says(home: Home) -> None:
+    """Lost otherwise: a model, which repeats what it read somewhere, writes to the clipboard."""
+    with Terminal(home, python(script=SCRIPT), (140, 60)) as terminal:
+        terminal.wait_for("way-model [/INST]")
+        terminal.wait_for("draft  way-option [/INST]")
+        terminal.ask("Hello")
+        terminal.wait_for("tok/s ·")
+        for way in ("heading", "text", "item", "code"):
+            terminal.wait_for(f"way-{way} {LETTERS}")
+        terminal.key("ctrl+g")
+        terminal.wait_for(f"way-thought {LETTERS}")
+        terminal.key("f4")
+        terminal.wait_for(f"way-thought {LETTERS}")
+        terminal.key("f4")
+        terminal.wait_for("way-draft")
+        terminal.key("f4")
+        terminal.ask("fail")
+        terminal.wait_for(f"way-failed {LETTERS}")
+        terminal.key("f2")
+        terminal.wait_for(f"way-switched {LETTERS}")
+        terminal.key("f7")
+        terminal.wait_for("way-fits [/INST]")
+        terminal.wait_for("way-unfit [/INST]")
+        close(terminal, "way-unfit")
+        leave(terminal)
+
+
+def test_what_an_engine_says_in_dialogues(home: Home) -> None:
+    """Lost otherwise: the same, through questions, comparisons and a crash's last words."""
+    with Terminal(home, python(script=SCRIPT), (140, 60)) as terminal:
+        terminal.wait_for("way-model [/INST]")
+        terminal.ask("Hello")
+        terminal.wait_for("tok/s ·")
+        terminal.key("f5")
+        terminal.wait_for("way-not-run [/INST]")
+        terminal.wait_for("way-one")
+        close(terminal, "way-one")
+        terminal.ask("crash")
+        terminal.wait_for("while it loaded the model")
+        terminal.type("d")
+        terminal.wait_for(f"way-details {LETTERS}")
+        close(terminal, "way-details")
+        leave(terminal)
+
+
+def test_what_a_person_types_pastes_attaches_and_has_in_files(home: Home) -> None:
+    """Lost otherwise: a text copied from a page, or a file of somebody else, acts on the terminal."""
+    home.data.mkdir(parents=True)
+    (home.data / "history.jsonl").write_text(json.dumps(f"way-history {HOSTILE}") + "\n", encoding="utf-8")
+    system = json.dumps(f"way-system {HOSTILE}")
+    home.write_settings(f"[chat]\nsystem = {system}\n[model]\nname = {json.dumps(f'way-name {HOSTILE}')}\n")
+    (home.folder / "way-attached [INST] [@click=app.quit]x[bold].txt").write_text(
+        f"way-document {HOSTILE}\n" * 3, encoding="utf-8"
+    )
+    with Terminal(home, python(script=SCRIPT), (140, 60)) as terminal:
+        terminal.wait_for("way-model")
+        terminal.key("up")
+        terminal.wait_for(f"way-history {LETTERS}")
+        terminal.key("ctrl+c")
+        terminal.wait_for("ask, paste, @file")
+        terminal.type("/file way-att")
+        terminal.wait_for(" way-attached [INST] [@click=app.quit]x[bold].txt")
+        terminal.key("tab")
+        terminal.key("enter")
+        terminal.wait_for("▣ way-attached")
+        terminal.type("\x1b[D")
+        terminal.wait_for("Enter opens")
+        terminal.key("enter")
+        terminal.wait_for(f"way-document {LETTERS}")
+        close(terminal, "way-document")
+        close(terminal, "Enter opens")
+        terminal.paste(f"way-pasted {HOSTILE}\n" * 30)
+        terminal.wait_for("▣ pasted")
+        terminal.paste(f"way-typed {HOSTILE}")
+        terminal.wait_for(f"way-typed {LETTERS}")
+        terminal.key("enter")
+        terminal.wait_for("tok/s ·")
+        terminal.wait_for(f"way-typed {LETTERS}")
+        terminal.key("f9")
+        terminal.wait_for("Temperature")
+        terminal.type("\x1b[C")
+        terminal.wait_for("way-system [/INST]")
+        terminal.type("\x1b[C")
+        terminal.wait_for("way-name [/INST]")
+        close(terminal, "Draft")
+        leave(terminal)
+
+
+def store_hostile_chat(home: Home, **figures: object) -> None:
+    """A session as no specchat writes it: somebody else did."""
+    path = home.data / "sessions.db"
+    store = Store.open(path)
+    answer = Answer("text", (1,), ("piece",), ("lookup",), ((0, "ghost"),), "stop")
+    store.create(
+        Conversation((Exchange(Question("question", (Document("d", "t"),)), answer),)), "title", "model"
+    )
+    store.close()
+    details = json.loads(zlib.decompress(packed(answer)))
+    details |= {
+        "pieces": [f"way-piece {HOSTILE}"],
+        "origins": [[f"way-origin {HOSTILE}", 1]],
+        "ghosts": [[0, f"way-ghost {HOSTILE}"]],
+        "figures": {
+            "proposer": f"way-proposer {HOSTILE}",
+            **dict.fromkeys(("tokens", "tokens_per_second", "plain_tokens_per_second", "speedup"), 1),
+            **dict.fromkeys(("acceptance_rate", "tokens_per_pass", "prefill_seconds", "read_tokens"), 1),
+            "seed": 1,
+            **figures,
+        },
+    }
+    with sqlite3.connect(path) as connection:
+        for table, changes in {
+            "session": ("title", "model", "system"),
+            "exchange": ("question",),
+            "document": ("name", "text"),
+            "answer": ("text",),
+        }.items():
+            for column in changes:
+                connection.execute(f"UPDATE {table} SET {column} = ?", (f"way-{column} {HOSTILE}",))
+        connection.execute(
+            "UPDATE answer SET details = ?", (zlib.compress(json.dumps(details).encode("ascii")),)
+        )
+    connection.close()
+
+
+def test_what_a_store_of_somebody_else_holds(home: Home) -> None:
+    """Lost otherwise: a copied or synchronised file of chats acts on every terminal that opens it."""
+    store_hostile_chat(home)
+    with Terminal(home, python("--resume", script=SCRIPT), (140, 60)) as terminal:
+        terminal.wait_for(f"way-question {LETTERS}")
+        terminal.wait_for(f"way-text {LETTERS}")
+        terminal.wait_for(f"way-proposer {LETTERS}")
+        terminal.wait_for("▣ way-name [/INST]")
+        terminal.wait_for("way-title [/INST]")
+        terminal.key("f4")
+        terminal.wait_for("way-piece")
+        terminal.key("f4")
+        terminal.wait_for("way-ghost")
+        terminal.key("f4")
+        terminal.key("f8")
+        terminal.wait_for("changed")
+        terminal.type("way")
+        terminal.wait_for("just now")
+        terminal.key("escape")
+        terminal.key("escape")
+        terminal.wait_for("ask, paste, @file")
+        leave(terminal)
+
+
+def test_figures_of_a_store_of_somebody_else(home: Home) -> None:
+    """Lost otherwise: the same, where a number was expected."""
+    store_hostile_chat(home, seed=f"way-seed {HOSTILE}")
+    with Terminal(home, python("--resume", script=SCRIPT), (140, 60)) as terminal:
+        terminal.wait_for("way-model")
+        terminal.read_for(0.1)
+        leave(terminal)
+
+
+def test_a_model_file_of_somebody_else(home: Home) -> None:
+    """Lost otherwise: a downloaded model acts on the terminal by its name, its file's or its template."""
+    template = "{{ raise_exception('way-template " + HOSTILE + "') }}"
+    model = write_tiny(
+        home.folder / f"way-file {HOSTILE_NAME}.gguf",
+        template=template,
+        extra={"general.name": f"way-general {HOSTILE}"},
+    )
+    unknown = f"way-session {HOSTILE}"
+    with Terminal(
+        home, python("--threads", "1", "--model", model, "--resume", unknown), (140, 60)
+    ) as terminal:
+        terminal.wait_for("way-session [/INST]")
+        terminal.wait_for("way-general [/INST]")
+        terminal.ask("Hello")
+        terminal.wait_for("way-template [/INST]")
+        terminal.key("f7")
+        terminal.wait_for("way-file [INST]")
+        close(terminal, "way-file")
+        leave(terminal)
+
+
+@pytest.mark.parametrize("place", ["argument", "settings"])
+def test_faults_told_before_the_screen(home: Home, place: str) -> None:
+    """Lost otherwise: the same, through a message that quotes what is wrong."""
+    if place == "settings":
+        home.write_settings(f"[chat]\n{json.dumps(f'way-key {HOSTILE}')} = 1\n")
+    arguments = ("--ctx", f"way-argument {HOSTILE}") if place == "argument" else ()
+    with Terminal(home, python(*arguments)) as terminal:
+        assert terminal.end() == (2 if place == "argument" else 3)
+        said = terminal.raw.decode("utf-8")
+    assert "way-" in said and FORBIDDEN.search(said) is None
