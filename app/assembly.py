@@ -62,11 +62,6 @@ def template_for(model: Model, name: str | None = None) -> Template:
     return Template(source, model.token_text(model.bos), model.token_text(model.vocabulary.eos))
 
 
-def automatic(draft: str | None) -> str:
-    """The proposer that "auto" stands for: the draft model where one is named, else lookup."""
-    return "draft" if draft else "lookup"
-
-
 class Assembly:
     """An open target, and the proposers that were asked for so far. Closes all that it opened."""
 
@@ -122,7 +117,18 @@ class Assembly:
         """The engine, with a context that holds `needed` tokens where the model allows."""
         length = self.context_length(needed)
         context = self._context(self._stack, self.target, length)
-        return Engine(context, self.proposer(proposer, length), ThroughputController())
+        return Engine(context, self.proposers(proposer, length), ThroughputController())
+
+    def automatic(self) -> tuple[str, ...]:
+        """The proposers that "auto" chooses from, pass by pass: those that need nothing else."""
+        if self.target.cannot_roll_back:
+            return ("off",)
+        return ("lookup", "draft") if self.setup.draft else ("lookup",)
+
+    def proposers(self, name: str, length: int) -> tuple[Proposer, ...]:
+        """The proposer of that name, or for "auto" all that it chooses from."""
+        names = self.automatic() if name == "auto" else (name,)
+        return tuple(self.proposer(each, length) for each in names)
 
     def proposer(self, name: str, length: int) -> Proposer:
         """The proposer of that name, with its model opened on first use.

@@ -111,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
         "--proposer",
         choices=("auto", *KINDS),
         default="auto",
-        help=f"{names}; auto: draft where --draft names one, else lookup (default: auto)",
+        help=f"{names}; auto: for each pass the one that brings most (default)",
     )
     add("--k", type=_draft_length, metavar="N|auto", help="tokens to draft a pass (default: auto)")
     add("--exact", action="store_true", help="the same greedy stream whatever is drafted, bit for bit (CPU)")
@@ -133,7 +133,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _one_shot(options: argparse.Namespace) -> OneShot:
-    from app.assembly import Setup, automatic
+    from app.assembly import Setup
     from app.engine.settings import Sampling
     from app.llama import ContextSettings, ModelSettings
     from app.oneshot import OneShot
@@ -153,7 +153,7 @@ def _one_shot(options: argparse.Namespace) -> OneShot:
                 exact=options.exact,
             ),
         ),
-        proposer=automatic(options.draft) if options.proposer == "auto" else options.proposer,
+        proposer=options.proposer,
         sampling=Sampling(
             temperature=options.temp,
             top_k=options.top_k,

@@ -34,7 +34,7 @@ def run(model: Model, pairs: int, tokens: int) -> Comparison:
     prompt = tuple(model.tokenise("The harbour was quiet that morning, and the keeper of the light"))
     engine_rates, bare_rates, hosts = [], [], []
     with Context(model, 2048) as context:
-        engine = Engine(context, Off(), ThroughputController())
+        engine = Engine(context, (Off(),), ThroughputController())
         for seed in range(pairs + 1):
             request = Request(prompt, Sampling(temperature=0.0), seed, max_tokens=tokens)
             *_, finished = engine.generate(request)

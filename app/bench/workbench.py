@@ -40,7 +40,7 @@ class Workbench:
         self.model = self._open(open_model(path, ModelSettings()))
         self.target = self.context(self.model)
         self._draft = self.context(self._open(Model(requantise(path, folder / "draft.gguf", "Q4_0"))))
-        self._engine = Engine(self.target, Off(), ThroughputController())
+        self._engine = Engine(self.target, (Off(),), ThroughputController())
         self._skip = self.context(self._open(Model(write_skip(path, header, layers, folder))))
 
     def _open(self, model: Model) -> Model:
@@ -94,7 +94,7 @@ class Workbench:
     ) -> Finished:
         """One reply, greedy by default. The prompt stays in the target's cache for the next one."""
         engine = self._engine
-        engine.proposer, engine.controller = proposer, ThroughputController()
+        engine.proposers, engine.controller = (proposer,), ThroughputController()
         sampling = sampling or Sampling(temperature=0.0)
         for event in engine.generate(Request(tuple(prompt), sampling, seed=0, max_tokens=tokens, k=k)):
             if isinstance(event, Pass):

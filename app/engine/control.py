@@ -40,10 +40,11 @@ class Controller(Protocol):
     def calibrate(self, seconds: Mapping[int, float]) -> None:
         """Take measured costs of passes by width."""
 
-    def choose(self, proposer: str, forecast: Sequence[float]) -> int:
-        """Tokens to draft in the next pass, from 0 to len(forecast).
+    def choose(self, options: Sequence[tuple[str, Sequence[float]]]) -> tuple[int, int]:
+        """Who drafts in the next pass, and how many tokens: an index into options, and k.
 
-        forecast: the chances that the first 1, 2, … tokens of a proposal are all accepted.
+        options: a proposer's name and its forecast, the chances that the first 1, 2, … tokens of a
+        proposal are all accepted; k is at most the forecast's length.
         """
 
     def observe(self, entry: Pass) -> None:
@@ -74,22 +75,23 @@ class ThroughputController:
         if 1 in seconds:
             self._costs = CostCurve(seconds, LONGEST + 1)
 
-    def choose(self, proposer: str, forecast: Sequence[float]) -> int:
+    def choose(self, options: Sequence[tuple[str, Sequence[float]]]) -> tuple[int, int]:
         costs = self._costs
-        if costs is None or not forecast:
-            return 0
-        draft = self._draft_seconds.get(proposer, 0.0)
+        if costs is None:
+            return 0, 0
         seconds = costs.seconds
         plain = seconds[1]
         affordable = self._ahead + BUDGET * self._plain + (START + 1) * plain
-        best, best_rate = 0, 1.0 / plain
-        expected = 1.0
-        for k, survival in enumerate(forecast[:LONGEST], start=1):
-            expected += survival
-            cost = seconds[k + 1] + k * draft
-            if expected > best_rate * cost and cost <= affordable:
-                best, best_rate = k, expected / cost
-        return best
+        chosen, best, best_rate = 0, 0, 1.0 / plain
+        for index, (proposer, forecast) in enumerate(options):
+            draft = self._draft_seconds.get(proposer, 0.0)
+            expected = 1.0
+            for k, survival in enumerate(forecast[:LONGEST], start=1):
+                expected += survival
+                cost = seconds[k + 1] + k * draft
+                if expected > best_rate * cost and cost <= affordable:
+                    chosen, best, best_rate = index, k, expected / cost
+        return chosen, best
 
     def observe(self, entry: Pass) -> None:
         costs = self._costs

@@ -31,17 +31,18 @@ from proposers.base import NOTHING, Proposal, Proposer
 
 
 class Engine:
-    """One conversation's target, its cache, and the proposer that is on now."""
+    """One conversation's target, its cache, and the proposers that are on now."""
 
     def __init__(
         self,
         target: Context,
-        proposer: Proposer,
+        proposers: Sequence[Proposer],
         controller: Controller,
         rule: Rule = block_rule,
     ) -> None:
         self.target = target
-        self.proposer = proposer
+        # At least one; where there are several, the controller chooses one for each pass.
+        self.proposers = tuple(proposers)
         self.controller = controller
         # A fixed draft length; None lets the controller choose.
         self.k: int | None = None
@@ -57,7 +58,7 @@ class Engine:
     def generate(self, request: Request) -> Iterator[Event]:
         """Answer a prompt. Yields Prefill, then a Pass for each pass, then one Finished.
 
-        `self.proposer` and `self.k` may be replaced between any two events. Closing the iterator early
+        `self.proposers` and `self.k` may be replaced between any two events. Closing the iterator early
         leaves the cache equal to what was committed.
 
         Raises ContextError where the prompt leaves no room for a pass, before anything is done.
@@ -104,8 +105,10 @@ class Engine:
                 raise Cancelled
             target.forward(prompt[start : min(start + chunk, total)], rows=0)
             yield Prefill(target.length, total, shared)
-        self.proposer.begin(self._history)
-        if request.k is None and self.proposer.name != "off" and not self.controller.calibrated:
+        for proposer in self.proposers:
+            proposer.begin(self._history)
+        drafting = any(proposer.name != "off" for proposer in self.proposers)
+        if request.k is None and drafting and not self.controller.calibrated:
             self.controller.calibrate(calibrate(target, prompt[-1:]))
         statistics.prefill_seconds = time.perf_counter() - started
 
@@ -115,24 +118,21 @@ class Engine:
         prompt_length = len(history)
         sampler = Sampler(request.sampling)
         rng = np.random.default_rng(request.seed)
-        proposer = self.proposer
+        begun = self.proposers
         while reply.finished is None and not target.stop():
             room = target.capacity - target.length
             if room < 1:
                 return
             started = time.perf_counter()
             target_before = target.seconds
-            swapped = self.proposer is not proposer
-            proposer = self.proposer
-            proposer_before = proposer.model_seconds
-            if swapped:
-                proposer.begin(history)
+            proposers = self.proposers
+            proposers_before = sum(each.model_seconds for each in proposers)
+            for each in proposers:
+                if each not in begun:
+                    each.begin(history)
+            begun = proposers
             limit = min(room, target.widest, reply.wanted) - 1
-            if self.k is None:
-                forecast = proposer.forecast(history, min(limit, LONGEST))
-                k = self.controller.choose(proposer.name, forecast)
-            else:
-                k = min(self.k, limit)
+            proposer, k = self._choose(proposers, limit)
             proposal = proposer.propose(history, k, sampler, rng) if k > 0 else NOTHING
             drafted = proposal.tokens
             committed = self._verify(proposal, sampler, rng)
@@ -143,7 +143,9 @@ class Engine:
             del history[prompt_length + min(before, len(reply.tokens)) :]
             history.extend(reply.tokens[before:])
             target.rollback(len(history) - 1)
-            proposer.observe(history)
+            # One that was not used learns from what it would have proposed.
+            for each in proposers:
+                each.observe(history)
             entry = Pass(
                 proposer=proposer.name,
                 drafted=drafted,
@@ -154,11 +156,26 @@ class Engine:
                 text=reply.show(),
                 seconds=time.perf_counter() - started,
                 target_seconds=target.seconds - target_before,
-                proposer_seconds=proposer.model_seconds - proposer_before,
+                proposer_seconds=sum(each.model_seconds for each in proposers) - proposers_before,
             )
             statistics.record(entry)
             self.controller.observe(entry)
             yield entry
+
+    def _choose(self, proposers: Sequence[Proposer], limit: int) -> tuple[Proposer, int]:
+        """The proposer of the next pass, and how many tokens it is to draft."""
+        history = self._history
+        if self.k is not None and len(proposers) == 1:
+            return proposers[0], min(self.k, limit)
+        longest = min(limit, LONGEST)
+        forecasts = [each.forecast(history, longest) for each in proposers]
+        if self.k is None:
+            options = [(each.name, forecast) for each, forecast in zip(proposers, forecasts, strict=True)]
+            index, k = self.controller.choose(options)
+            return proposers[index], k
+        k = min(self.k, limit)
+        likeliest = max(range(len(proposers)), key=lambda index: sum(forecasts[index][:k]))
+        return proposers[likeliest], k
 
     def _verify(self, proposal: Proposal, sampler: Sampler, rng: np.random.Generator) -> list[int]:
         """One pass over the last token and the draft: the committed tokens."""

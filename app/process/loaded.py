@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from app.assembly import Assembly, Setup, automatic, template_for
+from app.assembly import Assembly, Setup, template_for
 from app.chat.message import Message
 from app.chat.prompt import encode
 from app.engine.calibration import calibrate
@@ -98,21 +98,18 @@ class LoadedModel:
             elif kind.model == "draft" and assembly.setup.draft is None:
                 problem = "no draft model is loaded"
             found.append(Option(kind.name, kind.summary, problem))
-        stands_for = "off" if fixed else automatic(assembly.setup.draft)
-        return (*found, Option("auto", f"now {stands_for}", None))
+        members = " or ".join(assembly.automatic())
+        return (*found, Option("auto", f"{members}, whichever brings most", None))
 
     def set_proposer(self, command: SetProposer) -> Switched | Asked:
         """Use a proposer from the next pass on. One that cannot be used leaves the one that is on."""
         name = command.name
-        if name == "auto":
-            fixed = self.assembly.target.cannot_roll_back
-            name = "off" if fixed else automatic(self.assembly.setup.draft)
         if name == "draft" and self.assembly.setup.draft is None:
             return Switched(self.chosen, self.options(), None, "No draft model is loaded: load one first.")
         self._agreed, self._question = command.agreed, None
         problem = None
         try:
-            self.engine.proposer = self.assembly.proposer(name, self.engine.target.capacity)
+            self.engine.proposers = self.assembly.proposers(name, self.engine.target.capacity)
             self.chosen = command.name
         except SpecchatError as error:
             if self._question is not None and not command.agreed:
@@ -124,8 +121,8 @@ class LoadedModel:
         """Load another draft model and use it, or unload the one that there is."""
         assembly = self.assembly
         before = self.chosen
-        if self.engine.proposer.name == "draft":
-            self.engine.proposer = assembly.proposer("off", self.engine.target.capacity)
+        if any(each.name == "draft" for each in self.engine.proposers):
+            self.engine.proposers = assembly.proposers("off", self.engine.target.capacity)
         assembly.set_draft(draft)
         wanted = "draft" if draft is not None else "auto" if before == "draft" else before
         switched = self.set_proposer(SetProposer(wanted))

@@ -28,6 +28,10 @@ def a_pass(drafted: int, accepted: int, seconds: float) -> Pass:
     )
 
 
+def chosen_k(controller: ThroughputController, forecast: list[float]) -> int:
+    return controller.choose([("lookup", forecast)])[1]
+
+
 def run(
     controller: ThroughputController, costs: dict[int, float], acceptance: float, passes: int
 ) -> tuple[float, list[int]]:
@@ -36,7 +40,7 @@ def run(
     tokens = seconds = 0.0
     chosen = []
     for _ in range(passes):
-        k = controller.choose("lookup", [acceptance**position for position in range(1, LONGEST + 1)])
+        k = chosen_k(controller, [acceptance**position for position in range(1, LONGEST + 1)])
         accepted = 0
         while accepted < k and rng.random() < acceptance:
             accepted += 1
@@ -99,13 +103,13 @@ def test_a_machine_that_slows_down_is_noticed() -> None:
 def test_a_limit_is_kept_and_nothing_is_drafted_without_costs() -> None:
     """A draft beyond the room left crashes; one chosen blind is a gamble."""
     controller = calibrated(LINEAR)
-    assert controller.choose("lookup", FORECAST) > 3
-    assert controller.choose("lookup", FORECAST[:3]) <= 3
+    assert chosen_k(controller, FORECAST) > 3
+    assert chosen_k(controller, FORECAST[:3]) <= 3
     controller = ThroughputController()
-    assert controller.choose("lookup", FORECAST) == 0
+    assert chosen_k(controller, FORECAST) == 0
     controller.calibrate({})
     assert controller.calibrated
-    assert controller.choose("lookup", FORECAST) == 0
+    assert chosen_k(controller, FORECAST) == 0
 
 
 @pytest.mark.parametrize("costs", [LINEAR, JUMPING], ids=["linear", "jumping"])
@@ -116,7 +120,7 @@ def test_an_adversary_costs_at_most_the_budget(costs: dict[int, float], taught_f
     controller.calibrate(costs)
     spent = plain = 0.0
     for number in range(5000):
-        k = controller.choose("lookup", FORECAST)
+        k = chosen_k(controller, FORECAST)
         accepted = k if number < taught_first else 0
         controller.observe(a_pass(k, accepted, costs[k + 1]))
         spent += costs[k + 1]

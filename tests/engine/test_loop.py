@@ -54,7 +54,7 @@ class Bench:
 
     def engine(self, proposer: Proposer) -> Engine:
         self.target.rollback(0)
-        return Engine(self.target, proposer, ThroughputController())
+        return Engine(self.target, (proposer,), ThroughputController())
 
 
 @pytest.fixture(scope="module")
@@ -127,7 +127,7 @@ def test_proposers_swapped_in_mid_reply_change_no_token(bench: Bench) -> None:
             entry: Pass, engine: Engine = engine, seen: set[str] = seen, rng: random.Random = rng
         ) -> None:
             seen.add(entry.proposer)
-            engine.proposer = rng.choice(pool)
+            engine.proposers = (rng.choice(pool),)
 
         assert finish(engine, request(), swap).token_ids == plain.token_ids
         assert len(seen) > 2
@@ -200,7 +200,7 @@ def test_an_end_token_inside_a_draft_ends_the_reply_there(tmp_path: Path) -> Non
         ended = 0
         for seed in range(30):
             wanted = Request(PROMPT, WARM, seed, max_tokens=200, k=8)
-            engine = Engine(target, Draft(twin), ThroughputController())
+            engine = Engine(target, (Draft(twin),), ThroughputController())
             finished = finish(engine, wanted)
             ids = finished.token_ids
             assert len(ids) == finished.passes + finished.accepted - finished.trimmed

@@ -30,7 +30,7 @@ def test_prompt_and_reply_of_turn_one_are_not_read_again(model: Model, max_token
     template = template_for(model)
     messages = [Message("user", "Name three things that float on water, in one short sentence.")]
     with Context(model, 1024) as target:
-        engine = Engine(target, Lookup(), ThroughputController())
+        engine = Engine(target, (Lookup(),), ThroughputController())
 
         def answer() -> Finished:
             prompt = tuple(encode(messages, template, model))

@@ -38,6 +38,7 @@ PATIENCE = 15.0
 
 _KEYS = {
     **{"enter": "\r", "escape": "\x1b", "tab": "\t", "up": "\x1b[A", "down": "\x1b[B"},
+    **{"right": "\x1b[C", "left": "\x1b[D"},
     **{f"f{number}": f"\x1bO{'PQRS'[number - 1]}" for number in (1, 2, 3, 4)},
     **{"f5": "\x1b[15~", "f6": "\x1b[17~", "f7": "\x1b[18~", "f8": "\x1b[19~", "f9": "\x1b[20~"},
 }

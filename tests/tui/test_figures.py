@@ -187,7 +187,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """An engine on a tiny model, for this module."""
     model = Model(write_tiny(tmp_path_factory.mktemp("figures") / "target.gguf", end_scale=0.0))
     context = Context(model, 512, ContextSettings(threads=1, chunk=16, exact=True))
-    yield Engine(context, Lookup(), ThroughputController())
+    yield Engine(context, (Lookup(),), ThroughputController())
     context.close()
     model.close()
 

@@ -7,6 +7,8 @@ import re
 import sqlite3
 import sys
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
@@ -43,7 +45,7 @@ from app.process.messages import (
 )
 from tests.tiny import write_tiny
 from tests.tui.engine import ScriptedEngine, finished, step
-from tests.tui.terminal import Home, Terminal, python
+from tests.tui.terminal import SPECCHAT, Home, Terminal, python
 
 # Markup, tags of prompts, the clipboard, the screen cleared in three ways, the alternate screen left, the
 # writing direction turned; and marks that have to stay. 777 is in no sequence of ours.
@@ -55,9 +57,10 @@ HOSTILE = f"{LETTERS} {CONTROLS}"
 # A file's name has no slashes.
 HOSTILE_NAME = HOSTILE.replace("/", "")
 
-# All that the terminal may be told beside text: looks, the cursor's place, modes, and what it can do.
+# All that the terminal may be told beside text: looks, the cursor's and the pointer's, modes, and what
+# it is asked that it can do.
 ALLOWED = re.compile(
-    r"\x1b\[[0-9;]*m|\x1b\[[0-9]+;[0-9]+H|\x1b\[\?[0-9]+\$p|\x1b\[>[0-9]+u|\x1b\[<u"
+    r"\x1b\]22;[a-z-]+\x07|\x1b\[[0-9;]*m|\x1b\[[0-9]+;[0-9]+H|\x1b\[\?[0-9]+\$p|\x1b\[>[0-9]+u|\x1b\[<u"
     r"|\x1b\[\?(?:7|25|1000|1003|1004|1006|1015|1049|2004|2026)[hl]"
 )
 FORBIDDEN = re.compile("[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -68,8 +71,9 @@ def assert_harmless(terminal: Terminal) -> None:
     written = terminal.raw.decode("utf-8")
     found = FORBIDDEN.search(rest := ALLOWED.sub("", written))
     assert found is None, f"{rest[found.start() - 40 : found.start() + 40]!r} reached the terminal"
-    # The alternate screen is entered and left once.
-    assert re.findall(r"\x1b\[\?1049([hl])", written) == ["h", "l"]
+    if terminal.code == 0:
+        # The alternate screen was entered and left once.
+        assert re.findall(r"\x1b\[\?1049([hl])", written) == ["h", "l"]
 
 
 class HostileEngine(ScriptedEngine):
@@ -144,17 +148,27 @@ class HostileEngine(ScriptedEngine):
         self.tell(Done(identity, finished(steps)))
 
 
+@contextmanager
+def chatting(home: Home, *arguments: str | Path, script: str = "") -> Iterator[Terminal]:
+    """A chat over the hostile engine, or of another script. It is left at the end, and all that it wrote
+    looked at: first of all where something else fails, as that is then the cause."""
+    with Terminal(home, python(*arguments, script=script or SCRIPT), (140, 60)) as terminal:
+        try:
+            yield terminal
+            terminal.key("ctrl+q")
+            assert terminal.end() == 0
+        finally:
+            assert_harmless(terminal)
+
+
 def close(terminal: Terminal, dialogue: str) -> None:
-    """Leave a dialogue that shows this."""
-    terminal.key("escape")
-    terminal.wait_for(lambda: dialogue not in terminal.text)
-
-
-def leave(terminal: Terminal) -> None:
-    """Leave the chat, and look at everything that was written."""
-    terminal.key("ctrl+q")
-    assert terminal.end() == 0
-    assert_harmless(terminal)
+    """Leave a dialogue that shows this. Esc takes back first what was typed, or asks whether it may."""
+    for _ in range(3):
+        terminal.key("escape")
+        terminal.read_for(0.2)
+        if dialogue not in terminal.text:
+            return
+    raise AssertionError(f"Esc does not close it:\n{terminal.text}")
 
 
 def hostile_chat() -> None:
@@ -173,7 +187,7 @@ def home(tmp_path: Path) -> Home:
 
 def test_what_an_engine_says(home: Home) -> None:
     """Lost otherwise: a model, which repeats what it read somewhere, writes to the clipboard."""
-    with Terminal(home, python(script=SCRIPT), (140, 60)) as terminal:
+    with chatting(home) as terminal:
         terminal.wait_for("way-model [/INST]")
         terminal.wait_for("draft  way-option [/INST]")
         terminal.ask("Hello")
@@ -195,12 +209,11 @@ def test_what_an_engine_says(home: Home) -> None:
         terminal.wait_for("way-fits [/INST]")
         terminal.wait_for("way-unfit [/INST]")
         close(terminal, "way-unfit")
-        leave(terminal)
 
 
 def test_what_an_engine_says_in_dialogues(home: Home) -> None:
     """Lost otherwise: the same, through questions, comparisons and a crash's last words."""
-    with Terminal(home, python(script=SCRIPT), (140, 60)) as terminal:
+    with chatting(home) as terminal:
         terminal.wait_for("way-model [/INST]")
         terminal.ask("Hello")
         terminal.wait_for("tok/s ·")
@@ -213,19 +226,16 @@ def test_what_an_engine_says_in_dialogues(home: Home) -> None:
         terminal.type("d")
         terminal.wait_for(f"way-details {LETTERS}")
         close(terminal, "way-details")
-        leave(terminal)
 
 
-def test_what_a_person_types_pastes_attaches_and_has_in_files(home: Home) -> None:
+def test_what_a_person_recalls_attaches_and_pastes(home: Home) -> None:
     """Lost otherwise: a text copied from a page, or a file of somebody else, acts on the terminal."""
     home.data.mkdir(parents=True)
     (home.data / "history.jsonl").write_text(json.dumps(f"way-history {HOSTILE}") + "\n", encoding="utf-8")
-    system = json.dumps(f"way-system {HOSTILE}")
-    home.write_settings(f"[chat]\nsystem = {system}\n[model]\nname = {json.dumps(f'way-name {HOSTILE}')}\n")
     (home.folder / "way-attached [INST] [@click=app.quit]x[bold].txt").write_text(
         f"way-document {HOSTILE}\n" * 3, encoding="utf-8"
     )
-    with Terminal(home, python(script=SCRIPT), (140, 60)) as terminal:
+    with chatting(home) as terminal:
         terminal.wait_for("way-model")
         terminal.key("up")
         terminal.wait_for(f"way-history {LETTERS}")
@@ -236,7 +246,7 @@ def test_what_a_person_types_pastes_attaches_and_has_in_files(home: Home) -> Non
         terminal.key("tab")
         terminal.key("enter")
         terminal.wait_for("▣ way-attached")
-        terminal.type("\x1b[D")
+        terminal.key("left")
         terminal.wait_for("Enter opens")
         terminal.key("enter")
         terminal.wait_for(f"way-document {LETTERS}")
@@ -249,14 +259,40 @@ def test_what_a_person_types_pastes_attaches_and_has_in_files(home: Home) -> Non
         terminal.key("enter")
         terminal.wait_for("tok/s ·")
         terminal.wait_for(f"way-typed {LETTERS}")
+
+
+def test_what_a_person_pastes_into_dialogues(home: Home) -> None:
+    """Lost otherwise: the same, where a search, a name or a setting is pasted."""
+    with chatting(home) as terminal:
+        terminal.wait_for("way-model [/INST]")
+        terminal.ask("Hello")
+        terminal.wait_for("tok/s ·")
+        for key, title in (
+            ("f7", "─ Draft model ─"),
+            ("f8", "─ Sessions ─"),
+            ("ctrl+p", "Search for commands"),
+        ):
+            terminal.key(key)
+            terminal.wait_for(title)
+            terminal.paste(f"way-{key} {HOSTILE}")
+            terminal.wait_for(f"way-{key} [/INST]")
+            close(terminal, f"way-{key} [/INST]")
+            terminal.wait_for("Enter sends")
+
+
+def test_what_the_settings_hold(home: Home) -> None:
+    """Lost otherwise: the same, through a file of settings that was copied from somewhere."""
+    system, name = json.dumps(f"way-system {HOSTILE}"), json.dumps(f"way-name {HOSTILE}")
+    home.write_settings(f"[chat]\nsystem = {system}\n[model]\nname = {name}\n")
+    with chatting(home) as terminal:
+        terminal.wait_for("way-model")
         terminal.key("f9")
         terminal.wait_for("Temperature")
-        terminal.type("\x1b[C")
+        terminal.key("right")
         terminal.wait_for("way-system [/INST]")
-        terminal.type("\x1b[C")
+        terminal.key("right")
         terminal.wait_for("way-name [/INST]")
-        close(terminal, "Draft")
-        leave(terminal)
+        close(terminal, "─ Settings ─")
 
 
 def store_hostile_chat(home: Home, **figures: object) -> None:
@@ -270,7 +306,7 @@ def store_hostile_chat(home: Home, **figures: object) -> None:
     store.close()
     details = json.loads(zlib.decompress(packed(answer)))
     details |= {
-        "pieces": [f"way-piece {HOSTILE}"],
+        "pieces": [f"way-text {HOSTILE}"],
         "origins": [[f"way-origin {HOSTILE}", 1]],
         "ghosts": [[0, f"way-ghost {HOSTILE}"]],
         "figures": {
@@ -299,14 +335,14 @@ def store_hostile_chat(home: Home, **figures: object) -> None:
 def test_what_a_store_of_somebody_else_holds(home: Home) -> None:
     """Lost otherwise: a copied or synchronised file of chats acts on every terminal that opens it."""
     store_hostile_chat(home)
-    with Terminal(home, python("--resume", script=SCRIPT), (140, 60)) as terminal:
+    with chatting(home, "--resume") as terminal:
         terminal.wait_for(f"way-question {LETTERS}")
         terminal.wait_for(f"way-text {LETTERS}")
         terminal.wait_for(f"way-proposer {LETTERS}")
         terminal.wait_for("▣ way-name [/INST]")
         terminal.wait_for("way-title [/INST]")
         terminal.key("f4")
-        terminal.wait_for("way-piece")
+        terminal.wait_for("way-origin [/INST]")
         terminal.key("f4")
         terminal.wait_for("way-ghost")
         terminal.key("f4")
@@ -314,19 +350,15 @@ def test_what_a_store_of_somebody_else_holds(home: Home) -> None:
         terminal.wait_for("changed")
         terminal.type("way")
         terminal.wait_for("just now")
-        terminal.key("escape")
-        terminal.key("escape")
-        terminal.wait_for("ask, paste, @file")
-        leave(terminal)
+        close(terminal, "─ Sessions ─")
 
 
 def test_figures_of_a_store_of_somebody_else(home: Home) -> None:
     """Lost otherwise: the same, where a number was expected."""
     store_hostile_chat(home, seed=f"way-seed {HOSTILE}")
-    with Terminal(home, python("--resume", script=SCRIPT), (140, 60)) as terminal:
+    with chatting(home, "--resume") as terminal:
         terminal.wait_for("way-model")
         terminal.read_for(0.1)
-        leave(terminal)
 
 
 def test_a_model_file_of_somebody_else(home: Home) -> None:
@@ -348,7 +380,6 @@ def test_a_model_file_of_somebody_else(home: Home) -> None:
         terminal.key("f7")
         terminal.wait_for("way-file [INST]")
         close(terminal, "way-file")
-        leave(terminal)
 
 
 @pytest.mark.parametrize("place", ["argument", "settings"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil, floor
 
 from rich.style import Style
 from rich.text import Text
@@ -15,8 +16,9 @@ _LEVELS = " ▁▂▃▄▅▆▇█"
 _LINES = "▁─▔"
 PLAIN_LINE = "─"
 BEST, NOW = "★", "▲"
-# The widest that cells and bars get, and the columns that the figures beside a chart take.
-_WIDEST, _SCALE, _COUNT = 4, 6, 4
+# The widest that cells and bars get, and the columns that the figures beside them take.
+_WIDEST_CELL, _WIDEST_BAR = 6, 4
+_COUNT, _SCALE = 5, 6
 
 
 def grey(name: str, theme: str) -> Style:
@@ -35,14 +37,14 @@ def rounds(played: Sequence[Round], k: int, width: int, height: int, origin: str
     A cell for each drafted token, with its position, then one for the pass's own token, then how many
     tokens the pass commits, where there is room. k: of all these rounds.
     """
-    room = max(2, min(_WIDEST, (width - _COUNT) // (k + 1)))
+    room = max(2, min(_WIDEST_CELL, (width - _COUNT) // (k + 1)))
     lines = []
     for each in played[-height:] if height > 0 else ():
         line = Text(no_wrap=True)
         for position, state in enumerate(each.states, start=1):
             line.append_text(_cell(position, state, room, origin, theme))
         if len(line) + _COUNT <= width:
-            line.append(f"{each.tokens:{_COUNT}}", grey("muted", theme))
+            line.append(f"+{each.tokens}".rjust(_COUNT), grey("muted", theme))
         lines.append(line)
     return Text("\n", no_wrap=True).join(lines)
 
@@ -57,6 +59,7 @@ def legend(origin: str, theme: str) -> Text:
         ("bonus", " bonus "),
     )
     drawn = [Text(word, state_style(state, origin, theme)) for state, word in words]
+    drawn.append(Text("+n committed", grey("muted", theme)))
     return Text("\n").join((Text(" ").join(drawn[:3]), Text(" ").join(drawn[3:])))
 
 
@@ -81,14 +84,19 @@ def chart(
     bars: k, and what is chosen.
     """
     rows = max(2, height - 2)
-    room = max(2, min(_WIDEST, (width - _SCALE) // len(speedups)))
+    room = max(2, min(_WIDEST_BAR, (width - _SCALE) // len(speedups)))
     # A row stays free above the highest bar, for the star.
-    scale = (rows - 1) / max(*speedups, 1.0)
+    highest = max(speedups)
+    scale = (rows - 1) / max(highest, 1.0)
+    if scale >= 1:
+        # Plain decoding comes to a row's bottom or middle, so that the line and a bar of 1 agree.
+        scale = floor(2 * scale) / 2
     line = min(rows - 1, int(scale))
     ruler = _LINES[min(2, int((scale - line) * 3))]
+    top = ceil(highest * scale) - 1
     drawn = Text(no_wrap=True)
     for row in reversed(range(rows)):
-        said = "plain" if row == line else f"{max(speedups):.1f}×" if row == rows - 2 > line else ""
+        said = "plain" if row == line else f"{highest:.1f}×" if row == top else ""
         drawn.append(said.rjust(_SCALE - 1) + " ", grey("muted", theme))
         for index, value in enumerate(speedups):
             filled = round((value * scale - row) * 8)
@@ -125,27 +133,28 @@ def closing_in(expected: float, estimate: Estimate | None, k: int, width: int, t
         cells[middle], styles[middle] = "●", Style(bold=True)
     for cell, style in zip(cells, styles, strict=True):
         drawn.append(cell, style)
-    ends = f"1{f'{k + 1} tokens':>{width - 1}}" if k else "1"
-    return drawn.append("\n" + ends, quiet)
+    told = "▼ expected   ━●━ simulated, with two standard errors to each side"
+    most = f"{k + 1} tokens" if k else ""
+    return drawn.append(f"\n1 token{told.center(width - 7 - len(most))}{most}", quiet)
 
 
 def _cell(position: int, state: State, room: int, origin: str, theme: str) -> Text:
     names = {"correction": "c", "bonus": "b", "plain": "p"}
     # Like a ruler's, where there is one column for a number.
     label = names.get(state, str(position) if room > 2 else str(position % 10))
-    style = state_style(state, origin, theme)
-    if state in ("rejected", "discarded"):
-        # A line through the number, not through the space around it.
-        before = (room - 1 - len(label) + 1) // 2 if room > 2 else 0
-        return Text(" " * before).append(label, style).append(" " * (room - before - len(label)))
-    if room == 2:
-        return Text(f"{label} ", style)
-    return Text(label.center(room - 1), style).append(" ")
+    style, cell = state_style(state, origin, theme), label.center(room)
+    if state != "rejected":
+        return Text(cell, style)
+    # A line through the number, not through the space around it.
+    before, after = cell.split(label)
+    return Text(before).append(label, style).append(after)
 
 
 def _bar_style(index: int, value: float, k: int, best: int, origin: str, theme: str) -> Style:
     if index == best and best:
         return accent(theme)
+    if index == k == 0:
+        return Style()
     if index == k:
         return Style(color=origin_style(origin, theme).color)
     return grey("muted" if value >= 1 else "faint", theme)

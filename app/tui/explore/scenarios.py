@@ -51,12 +51,12 @@ CURVES = (
     Curve("GPU, 8B in 4 bits", {1: 1.0, 2: 1.1, 4: 1.35, 6: 1.75, 8: 2.15, 9: 2.2, 16: 2.3, 32: 2.8}),
     Curve("CPU, 16-bit floats", {1: 1.0, 2: 1.2, 3: 1.4, 4: 1.6, 6: 1.9, 8: 2.3, 12: 2.9, 16: 3.5}),
     Curve("CPU, 8 bits: two cost two", {1: 1.0, 2: 2.15, 4: 3.15, 6: 4.0, 8: 4.1, 12: 5.1, 16: 5.55}),
-    Curve("arithmetic-bound: 8 cost 6.5", {1: 1.0, 8: 6.5}),
+    Curve("compute-bound: 8 cost 6.5", {1: 1.0, 8: 6.5}),
 )
 _GPU = 1
 
 PRESETS = (
-    Preset("lookup on a summary", 0.7, 0.0, "lookup", "example: the text quotes its source"),
+    Preset("lookup on a summary", 0.7, 0.0, "lookup", "example: the reply quotes"),
     Preset("lookup on prose", 0.2, 0.0, "lookup", "example: little is said twice"),
     Preset("draft of the same family", 0.75, 0.12, "draft", "example: 1B drafts for 8B"),
     Preset("layer skip, small model", 0.73, 0.9, "skip", "example: 3 of 30 layers left out"),

@@ -18,14 +18,16 @@ from textual.widgets import Footer, Static
 
 from app.tui.explore.drawing import BEST, NOW, PLAIN_LINE, chart, closing_in, grey, legend, rounds
 from app.tui.explore.scenarios import LONGEST, PRESETS, Curve, Situation, given, measured_curve
-from app.tui.explore.simulation import Simulation
+from app.tui.explore.simulation import ENOUGH, Simulation
 from app.tui.explore.slider import Choice, Line, Slider
-from app.tui.explore.words import arithmetic, sentence, speedup_line, tokens_line, width_note
+from app.tui.explore.words import SPEEDUP, TOKENS, arithmetic, sentence, speedup_line, tokens_line, width_note
 
 # Steps a second of the rounds that run: each redraws two widgets.
 _RATE = 8
 _EMPTY = "Space lets rounds run, n plays one."
 _OWN = "your own"
+# Columns of a figure's name.
+_NAME = 13
 
 
 class Picture(Widget):
@@ -55,14 +57,10 @@ class ExploreScreen(ModalScreen[None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-slim"), (78, "-narrow"), (124, "-wide")]  # noqa: RUF012 - Textual's
     VERTICAL_BREAKPOINTS = [(0, "-low"), (36, "-tall")]  # noqa: RUF012 - Textual's
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("up", "focus_previous", "choose", key_display="↑ ↓"),
-        Binding("down", "focus_next", show=False),
         Binding("space", "run", "run/pause", key_display="Space"),
-        Binding("n", "one", "one round"),
-        Binding("r", "restart", "restart"),
-        Binding("m", "given", "reset"),
-        Binding("pageup", "scroll(-1)", show=False),
-        Binding("pagedown", "scroll(1)", show=False),
+        Binding("n", "one", "one"),
+        Binding("r", "restart", "again"),
+        Binding("m", "given", "measured"),
         Binding("escape", "dismiss", "close", key_display="Esc"),
     ]
 
@@ -83,6 +81,7 @@ class ExploreScreen(ModalScreen[None]):
         self._given = given(alpha, k, draft_cost, first, proposer, name)
         own = () if self._given.preset in PRESETS else (self._given.preset,)
         self._presets = (*own, *PRESETS)
+        self._bindings.bind("m", "given", name.removesuffix(" here"))
         self._runs = running
         self._seed = 0
         self._now = self._beginning()
@@ -118,7 +117,7 @@ class ExploreScreen(ModalScreen[None]):
                     100,
                     _hundredths(now.draft_cost),
                     _said,
-                    "plain passes a drafted token",
+                    "plain passes per drafted token",
                     "cost",
                 )
                 yield Choice("cost curve", [each.name for each in curves], self._given.curve, id="curve")
@@ -152,18 +151,21 @@ class ExploreScreen(ModalScreen[None]):
     def action_run(self) -> None:
         """Let the rounds run, or pause them."""
         self._runs = not self._runs
+        self._tell()
 
     def action_one(self) -> None:
         """Play one round, and pause."""
         self._runs = False
         self._simulation.play(1)
         self._redraw_rounds()
+        self._tell()
 
     def action_restart(self) -> None:
         """Begin anew with other dice."""
         self._seed += 1
         self._simulation = Simulation(self._now.alpha, self._now.k, self._seed)
         self._redraw_rounds()
+        self._tell()
 
     def action_given(self) -> None:
         """Back to what was given."""
@@ -172,11 +174,6 @@ class ExploreScreen(ModalScreen[None]):
         self._place("#k", beginning.k)
         self._place("#curve", self._given.curve)
         self._take(beginning)
-
-    def action_scroll(self, pages: int) -> None:
-        """Where the screen is too small for all of it."""
-        dialog = self.query_one("#dialog")
-        dialog.scroll_relative(y=pages * (dialog.size.height - 2), animate=False)
 
     @on(Line.Changed)
     def _changed(self, message: Line.Changed) -> None:
@@ -217,6 +214,8 @@ class ExploreScreen(ModalScreen[None]):
         if self._runs and self.is_current and self._simulation.pace:
             self._simulation.play(self._simulation.pace)
             self._redraw_rounds()
+            if not self._simulation.pace:
+                self._tell()
 
     def _show(self) -> None:
         proposer = self.query_one("#proposer", Line)
@@ -226,10 +225,17 @@ class ExploreScreen(ModalScreen[None]):
         for name in ("#chart", "#legend", "#sums"):
             self.query_one(name).refresh()
         self._redraw_rounds()
+        self._tell()
 
     def _redraw_rounds(self) -> None:
         for name in ("#rounds", "#figures", "#closing"):
             self.query_one(name).refresh()
+
+    def _tell(self) -> None:
+        """Whether rounds run, on the frame."""
+        enough = not self._simulation.pace
+        said = f"{ENOUGH:,} rounds are enough" if enough else "rounds run" if self._runs else "paused"
+        self.query_one("#dialog").border_subtitle = said
 
     def _draw_chart(self, width: int, height: int, theme: str) -> Text:
         now = self._now
@@ -244,13 +250,14 @@ class ExploreScreen(ModalScreen[None]):
     def _draw_figures(self, width: int, height: int, theme: str) -> Text:
         simulation, quiet = self._simulation, grey("muted", theme)
         estimate = simulation.tokens_per_pass
-        drawn = Text(no_wrap=True).append("tokens a pass  ", quiet)
+        drawn = Text(no_wrap=True).append(TOKENS.ljust(_NAME), quiet)
         drawn.append(tokens_line(self._now, estimate, simulation.rounds) + "\n")
-        drawn.append("speedup        ", quiet)
+        drawn.append(SPEEDUP.ljust(_NAME), quiet)
         return drawn.append(speedup_line(self._now, estimate))
 
     def _draw_sums(self, width: int, height: int, theme: str) -> Text:
-        return Text("\n".join(arithmetic(self._now)), grey("muted", theme), no_wrap=True)
+        lines = (f"{name:{_NAME}}{computed}" for name, computed in arithmetic(self._now))
+        return Text("\n".join(lines), grey("muted", theme), no_wrap=True)
 
     def _draw_closing(self, width: int, height: int, theme: str) -> Text:
         now = self._now

@@ -31,8 +31,11 @@ class Line(Widget, can_focus=True):
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text("utf-8")
     ALLOW_SELECT = False
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left", "move(-1)", "change", key_display="← →"),
+        Binding("left", "move(-1)", "change", key_display="←→"),
         Binding("right", "move(1)", show=False),
+        # Here, as the keys of a container that scrolls come before those of its screen.
+        Binding("up", "screen.focus_previous", "move", key_display="↑↓"),
+        Binding("down", "screen.focus_next", show=False),
     ]
     position: reactive[int] = reactive(0, init=False)
     note: reactive[str] = reactive("", init=False)
@@ -74,8 +77,7 @@ class Line(Widget, can_focus=True):
         drawn.append_text(self.field(width - _LABEL - _NOTE, focused))
         room = width - drawn.cell_len - 2
         if room > 0 and self.note:
-            cut = self.note if cell_len(self.note) <= room else set_cell_size(self.note, room - 1) + "…"
-            drawn.append("  " + cut, grey("muted", theme))
+            drawn.append("  " + _fitted(self.note, room), grey("muted", theme))
         return drawn
 
     def field(self, width: int, focused: bool) -> Text:
@@ -135,7 +137,7 @@ class Slider(Line):
         self.release_mouse()
 
     def _track(self, width: int) -> int:
-        return max(8, min(width - _NUMBER, _LONGEST_TRACK))
+        return _wide(width) - _NUMBER
 
     def _go_to(self, x: int) -> None:
         track = self._track(self.content_size.width - _LABEL - _NOTE)
@@ -152,15 +154,13 @@ class Choice(Line):
         super().__init__(label, len(names) - 1, position, id=id)
         self._names = tuple(names)
         self._otherwise = otherwise
-        self._longest = max(cell_len(name) for name in (*names, otherwise))
 
     def field(self, width: int, focused: bool) -> Text:
         arrows = accent(self.theme) if focused else grey("muted", self.theme)
         name = self._otherwise if self.position < 0 else self._names[self.position]
-        room = min(self._longest, max(width - 4, 8))
         drawn = Text().append("‹ ", arrows)
-        drawn.append(set_cell_size(name, min(cell_len(name), room)), Style(bold=True))
-        return drawn.append(" ›", arrows).append(" " * (room - min(cell_len(name), room)))
+        drawn.append(_fitted(name, _wide(width) - 4), Style(bold=True)).append(" ›", arrows)
+        return drawn.append(" " * (_wide(width) - drawn.cell_len))
 
     def action_move(self, steps: int) -> None:
         start = self.position if self.position >= 0 or steps < 0 else -1
@@ -170,3 +170,12 @@ class Choice(Line):
         """On the left arrow back, elsewhere in the field forth."""
         if event.x >= _LABEL:
             self.action_move(-1 if event.x < _LABEL + 2 else 1)
+
+
+def _wide(width: int) -> int:
+    """Columns of a field, where there are so many before the note: notes stand in one column."""
+    return max(_NUMBER + 8, min(width, _NUMBER + _LONGEST_TRACK))
+
+
+def _fitted(text: str, room: int) -> str:
+    return text if cell_len(text) <= room else set_cell_size(text, room - 1) + "…"

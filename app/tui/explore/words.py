@@ -6,6 +6,7 @@ from app.tui.explore.scenarios import LONGEST, Situation
 from app.tui.explore.simulation import Estimate
 from app.tui.panel.drawing import UNKNOWN, percent
 
+TOKENS, SPEEDUP = "tokens/pass", "speedup"
 # Speedups this near to 1 are no gain and no loss.
 _SAME = 1e-9
 
@@ -46,18 +47,19 @@ def speedup_line(now: Situation, estimate: Estimate | None) -> str:
     return f"expected {now.speedup:5.2f}× · simulated {_shown(simulated, '×')} · {ahead}"
 
 
-def arithmetic(now: Situation) -> tuple[str, str, str]:
-    """How tokens of a pass, its cost and the speedup are computed."""
+def arithmetic(now: Situation) -> tuple[tuple[str, str], ...]:
+    """How tokens of a pass, its cost and the speedup are computed, each behind its name."""
     k, alpha = now.k, now.alpha
     if alpha == 1:
         tokens = f"k + 1, where nothing is rejected = {k} + 1"
     else:
         tokens = f"(1 - α^(k+1)) ÷ (1 - α) = (1 - {alpha:.2f}^{k + 1}) ÷ (1 - {alpha:.2f})"
     wide = now.curve.cost(k + 1) / now.curve.cost(1)
+    drafts = f"{k} × {now.draft_cost:.2f}"
     return (
-        f"{tokens} = {now.expected:.2f} tokens a pass",
-        f"c(k+1) + k × draft = {wide:.2f} + {k} × {now.draft_cost:.2f} = {now.cost:.2f} plain passes",
-        f"tokens ÷ cost = {now.expected:.2f} ÷ {now.cost:.2f} = {now.speedup:.2f} × plain",
+        (TOKENS, f"{tokens} = {now.expected:.2f}"),
+        ("its time", f"c(k+1) + k × draft cost = {wide:.2f} + {drafts} = {now.cost:.2f} plain passes"),
+        (SPEEDUP, f"tokens/pass ÷ its time = {now.expected:.2f} ÷ {now.cost:.2f} = {now.speedup:.2f}×"),
     )
 
 
