@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 import platformdirs
 
 from app.chat.template import Template, named_template
 from app.engine.control import ThroughputController
+from app.engine.knowledge import Knowledge, curve_numbers, curve_of
 from app.engine.loop import Engine
 from app.errors import SpecchatError, UsageError
 from app.llama import Context, ContextSettings, Model, ModelSettings
@@ -47,6 +50,11 @@ class Setup:
 def cache_folder() -> Path:
     """Where layer-skipped copies and choices of layers are kept."""
     return Path(platformdirs.user_cache_dir("specchat", appauthor=False))
+
+
+def knowledge_file() -> Path:
+    """What was learned on this machine."""
+    return cache_folder() / "knowledge.json"
 
 
 def template_for(model: Model, name: str | None = None) -> Template:
@@ -89,6 +97,7 @@ class Assembly:
         # The draft model's own, so that it can be unloaded before the rest.
         self._draft_stack = self._stack.enter_context(ExitStack())
         self._draft: Path | None = None
+        self._knowledge = Knowledge(knowledge_file())
         path = find_model(setup.model)
         self.target: Model = self._stack.enter_context(open_model(path, setup.model_settings, progress))
 
@@ -117,7 +126,37 @@ class Assembly:
         """The engine, with a context that holds `needed` tokens where the model allows."""
         length = self.context_length(needed)
         context = self._context(self._stack, self.target, length)
-        return Engine(context, self.proposers(proposer, length), ThroughputController())
+        engine = Engine(context, self.proposers(proposer, length), ThroughputController())
+        engine.known_costs = curve_of(self._knowledge.get(self._curve_name(context.threads)))
+        return engine
+
+    def remember(self, engine: Engine) -> None:
+        """Keep what an engine of this assembly learned, for later runs."""
+        costs = engine.controller.costs
+        if costs:
+            self._knowledge.put(self._curve_name(engine.target.threads), curve_numbers(costs))
+        for proposer in engine.proposers:
+            if proposer.knowledge:
+                self._knowledge.put(self._proposer_name(proposer.name), proposer.knowledge)
+        self._knowledge.save()
+
+    @cached_property
+    def _digest(self) -> str:
+        return content_digest(read_header(self.target.path))
+
+    def _curve_name(self, threads: int) -> str:
+        """All that a cost curve depends on."""
+        model, context = self.setup.model_settings, self.setup.context_settings
+        parts = (
+            *("curve", self._digest, platform.node(), threads, model.gpu_layers),
+            *(context.flash_attention, context.cache_type, context.exact),
+        )
+        return " ".join(map(str, parts))
+
+    def _proposer_name(self, name: str) -> str:
+        """All that a proposer's acceptance depends on, but the text."""
+        draft = f" {self._draft.name} {self._draft.stat().st_size}" if name == "draft" and self._draft else ""
+        return f"acceptance {self._digest} {name}{draft}"
 
     def automatic(self) -> tuple[str, ...]:
         """The proposers that "auto" chooses from, pass by pass: those that need nothing else."""
@@ -149,8 +188,9 @@ class Assembly:
             context = self._context(self._draft_stack, self._open_draft(), length)
         elif kind.model == "skip":
             context = self._context(self._stack, self._open_skip(), length)
-        self._proposers[name] = kind.build(context)
-        return self._proposers[name]
+        proposer = self._proposers[name] = kind.build(context)
+        proposer.know(self._knowledge.get(self._proposer_name(name)))
+        return proposer
 
     def set_draft(self, draft: str | None) -> None:
         """Unload the draft model, if one is loaded, and name another: it is opened on first use.

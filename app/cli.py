@@ -196,4 +196,14 @@ def _skip_search(arguments: Sequence[str]) -> int:
     return search(arguments)
 
 
-_COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {"bench": _bench, "skip-search": _skip_search}
+def _calibrate(arguments: Sequence[str]) -> int:
+    from app.bench.calibrate import main as calibrate
+
+    return calibrate(arguments)
+
+
+_COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
+    "bench": _bench,
+    "calibrate": _calibrate,
+    "skip-search": _skip_search,
+}

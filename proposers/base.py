@@ -98,6 +98,13 @@ class Proposer(Protocol):
     def model_seconds(self) -> float:
         """Time spent in a model of its own so far; 0.0 without one."""
 
+    @property
+    def knowledge(self) -> tuple[float, ...]:
+        """What it learned of its acceptance, for `know` of a later run; () where it learns nothing."""
+
+    def know(self, knowledge: Sequence[float]) -> bool:
+        """Start from what was learned earlier; False, and nothing changes, where that makes no sense."""
+
     def begin(self, history: Sequence[int]) -> None:
         """Catch up with a history, which may differ in any way from the last one seen."""
 

@@ -49,6 +49,20 @@ class Draft:
         """The tokens in the model's cache."""
         return self._tokens[: self.model.length]
 
+    @property
+    def knowledge(self) -> tuple[float, ...]:
+        """Accepted and tried by position, in turn."""
+        return tuple(number for counts in self._counts for number in counts)
+
+    def know(self, knowledge: Sequence[float]) -> bool:
+        counts = list(zip(knowledge[::2], knowledge[1::2], strict=False))
+        # Decayed counts stay below 1 / (1 - _KEEP).
+        sound = all(0.0 <= accepted <= tried and 1.0 <= tried <= 100.0 for accepted, tried in counts)
+        if len(knowledge) != 2 * _POSITIONS or not sound:
+            return False
+        self._counts = counts
+        return True
+
     def begin(self, history: Sequence[int]) -> None:
         """Keep the common prefix and read the rest, all but the last token, if it fits at all."""
         self._agreed = 0

@@ -59,6 +59,13 @@ class Lookup:
         """The match that the last proposal was copied from; NO_MATCH when that one was empty."""
         return self._match
 
+    @property
+    def knowledge(self) -> tuple[float, ...]:
+        return self.acceptance.knowledge
+
+    def know(self, knowledge: Sequence[float]) -> bool:
+        return self.acceptance.know(knowledge)
+
     def begin(self, history: Sequence[int]) -> None:
         """Extend the index when the history continues it, else build it anew, O(len(history))."""
         indexed = self._index.tokens

@@ -15,6 +15,13 @@ class Off:
     name = "off"
     model_seconds = 0.0
 
+    @property
+    def knowledge(self) -> tuple[float, ...]:
+        return ()
+
+    def know(self, knowledge: Sequence[float]) -> bool:
+        return not knowledge
+
     def begin(self, history: Sequence[int]) -> None:
         """Nothing to catch up with."""
 

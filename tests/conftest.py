@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,13 @@ from app.cli import main
 from app.llama.quantise import FileType, requantise
 from app.models.locate import bundled_model
 from tests.tiny import write_tiny
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_folders(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Nothing of the person who runs the tests is read or written, by processes that they start either."""
+    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+        os.environ[name] = str(tmp_path_factory.mktemp(name.lower()))
 
 
 @pytest.fixture(scope="session")

@@ -74,8 +74,10 @@ Draft = Callable[[Situation], tuple[int, ...]]
 class Auto:
     """Lookup and controller as the chat uses them; it learns from one reply to the next."""
 
-    def __init__(self, costs: Mapping[int, float]) -> None:
+    def __init__(self, costs: Mapping[int, float], knowledge: Sequence[float] = ()) -> None:
+        """knowledge: what lookup learned earlier, () for nothing."""
         self._lookup = Lookup()
+        self._lookup.know(knowledge)
         self._controller = ThroughputController()
         self._controller.calibrate(costs)
         self._sampler = Sampler(Sampling(temperature=0.0))

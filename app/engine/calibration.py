@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from app.llama import Context
 
@@ -12,8 +12,13 @@ from app.llama import Context
 WIDTHS = (1, 2, 3, 4, 6, 8, 9, 12, 17, 25, 33)
 
 
-def calibrate(target: Context, tokens: Sequence[int], budget: float = 0.25) -> dict[int, float]:
+def calibrate(
+    target: Context, tokens: Sequence[int], budget: float = 0.25, known: Mapping[int, float] | None = None
+) -> dict[int, float]:
     """Seconds of a pass by width, run behind what the cache holds and taken back again.
+
+    known: a curve measured earlier. Then only a plain pass is measured, and the curve is scaled to it: the
+    machine may be busier than it was, or the context longer.
 
     tokens: at least one, repeated to fill a pass. A width of one is run three times and the fastest
     run counts, since noise only ever adds and all others are compared with it. Wider passes are left
@@ -22,7 +27,7 @@ def calibrate(target: Context, tokens: Sequence[int], budget: float = 0.25) -> d
     length = target.length
     costs: dict[int, float] = {}
     began = time.perf_counter()
-    for width in WIDTHS:
+    for width in (1,) if known else WIDTHS:
         if length + width > target.capacity or time.perf_counter() - began > budget:
             break
         batch = [tokens[index % len(tokens)] for index in range(width)]
@@ -33,4 +38,6 @@ def calibrate(target: Context, tokens: Sequence[int], budget: float = 0.25) -> d
             times.append(time.perf_counter() - started)
             target.rollback(length)
         costs[width] = min(times)
+    if known and costs:
+        return {width: seconds * costs[1] / known[1] for width, seconds in known.items()}
     return costs

@@ -37,6 +37,10 @@ class Controller(Protocol):
     def calibrated(self) -> bool:
         """False while it wants costs of passes before it can choose."""
 
+    @property
+    def costs(self) -> Mapping[int, float]:
+        """Seconds of a pass by width, as of now; empty where nothing is known."""
+
     def calibrate(self, seconds: Mapping[int, float]) -> None:
         """Take measured costs of passes by width."""
 
@@ -68,6 +72,10 @@ class ThroughputController:
     @property
     def calibrated(self) -> bool:
         return self._calibrated
+
+    @property
+    def costs(self) -> Mapping[int, float]:
+        return dict(enumerate(self._costs.seconds[1:], start=1)) if self._costs else {}
 
     def calibrate(self, seconds: Mapping[int, float]) -> None:
         """Take costs by width. Where not even a plain pass could be measured, nothing is drafted."""

@@ -12,7 +12,7 @@ token of a reply comes out of a pass, and the first pass can already be speculat
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import median
 
 import numpy as np
@@ -44,6 +44,8 @@ class Engine:
         # At least one; where there are several, the controller chooses one for each pass.
         self.proposers = tuple(proposers)
         self.controller = controller
+        # A cost curve measured earlier with this model, device and settings.
+        self.known_costs: Mapping[int, float] = {}
         # A fixed draft length; None lets the controller choose.
         self.k: int | None = None
         self.rule = rule
@@ -54,6 +56,12 @@ class Engine:
     def cached(self) -> Sequence[int]:
         """The tokens in the target's cache."""
         return self._history[: self.target.length]
+
+    def calibrate(self, tokens: Sequence[int], budget: float = 0.25) -> Mapping[int, float]:
+        """Measure what passes cost here and now, see calibration.py, and let the controller know."""
+        costs = calibrate(self.target, tokens, budget, self.known_costs)
+        self.controller.calibrate(costs)
+        return costs
 
     def generate(self, request: Request) -> Iterator[Event]:
         """Answer a prompt. Yields Prefill, then a Pass for each pass, then one Finished.
@@ -109,7 +117,7 @@ class Engine:
             proposer.begin(self._history)
         drafting = any(proposer.name != "off" for proposer in self.proposers)
         if request.k is None and drafting and not self.controller.calibrated:
-            self.controller.calibrate(calibrate(target, prompt[-1:]))
+            self.calibrate(prompt[-1:])
         statistics.prefill_seconds = time.perf_counter() - started
 
     def _decode(self, reply: Reply, request: Request, statistics: Statistics) -> Iterator[Event]:

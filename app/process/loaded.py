@@ -9,11 +9,13 @@ from pathlib import Path
 from app.assembly import Assembly, Setup, template_for
 from app.chat.message import Message
 from app.chat.prompt import encode
-from app.engine.calibration import calibrate
 from app.errors import SpecchatError
 from app.llama import ContextSettings, ModelSettings
 from app.process.messages import Asked, Load, Loaded, Option, SetProposer, Switched
 from proposers.registry import KINDS
+
+# What loading may take longer for measuring what passes cost; the first time only, see Knowledge.
+CALIBRATION_SECONDS = 1.0
 
 
 class LoadedModel:
@@ -48,8 +50,7 @@ class LoadedModel:
             self._template = template_for(self.assembly.target, command.template)
             self.engine = self.assembly.engine("off")
             self.chosen = "off"
-            costs = calibrate(self.engine.target, [max(self.assembly.target.bos, 0)])
-            self.engine.controller.calibrate(costs)
+            costs = self.engine.calibrate([max(self.assembly.target.bos, 0)], CALIBRATION_SECONDS)
             self._plain_seconds = costs.get(1)
         except BaseException:
             self._stack.close()
@@ -57,6 +58,10 @@ class LoadedModel:
 
     def close(self) -> None:
         self._stack.close()
+
+    def remember(self) -> None:
+        """Keep what was learned."""
+        self.assembly.remember(self.engine)
 
     def _agree(self, question: str) -> bool:
         self._question = question

@@ -168,6 +168,7 @@ class Service:
                 if batch:
                     self._deliver(Steps(command.identity, tuple(batch)))
                 self._deliver(Done(command.identity, event))
+                loaded.remember()
             self._between_passes(loaded)
 
     def _compare(self, loaded: LoadedModel, command: Compare) -> None:

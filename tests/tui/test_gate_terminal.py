@@ -155,6 +155,8 @@ def chatting(home: Home, *arguments: str | Path, script: str = "") -> Iterator[T
     with Terminal(home, python(*arguments, script=script or SCRIPT), (140, 60)) as terminal:
         try:
             yield terminal
+            # An Esc that is not over yet would make another key of it.
+            terminal.read_for(0.2)
             terminal.key("ctrl+q")
             assert terminal.end() == 0
         finally:
@@ -370,9 +372,8 @@ def test_a_model_file_of_somebody_else(home: Home) -> None:
         extra={"general.name": f"way-general {HOSTILE}"},
     )
     unknown = f"way-session {HOSTILE}"
-    with Terminal(
-        home, python("--threads", "1", "--model", model, "--resume", unknown), (140, 60)
-    ) as terminal:
+    arguments = ("--threads", "1", "--model", model, "--resume", unknown)
+    with chatting(home, *arguments, script=SPECCHAT) as terminal:
         terminal.wait_for("way-session [/INST]")
         terminal.wait_for("way-general [/INST]")
         terminal.ask("Hello")

@@ -20,6 +20,8 @@ from app.tui.explore.drawing import accent, grey
 # Columns of the mark of the focus and the label, of a slider's number, and of the note at the end.
 _LABEL, _NUMBER, _NOTE = 13, 7, 34
 _LONGEST_TRACK = 60
+# From this width on there is room for notes.
+_ROOMY = 70
 
 
 class Line(Widget, can_focus=True):
@@ -74,7 +76,7 @@ class Line(Widget, can_focus=True):
         focused = self.has_focus
         drawn = Text(no_wrap=True).append("› " if focused else "  ", accent(theme))
         drawn.append(self._label.ljust(_LABEL - 2), Style(bold=True) if focused else grey("muted", theme))
-        drawn.append_text(self.field(width - _LABEL - _NOTE, focused))
+        drawn.append_text(self.field(_room(width), focused))
         room = width - drawn.cell_len - 2
         if room > 0 and self.note:
             drawn.append("  " + _fitted(self.note, room), grey("muted", theme))
@@ -140,7 +142,7 @@ class Slider(Line):
         return _wide(width) - _NUMBER
 
     def _go_to(self, x: int) -> None:
-        track = self._track(self.content_size.width - _LABEL - _NOTE)
+        track = self._track(_room(self.content_size.width))
         share = (x - _LABEL - _NUMBER) / (track - 1)
         self.choose(round(max(0.0, min(share, 1.0)) * self.last))
 
@@ -170,6 +172,11 @@ class Choice(Line):
         """On the left arrow back, elsewhere in the field forth."""
         if event.x >= _LABEL:
             self.action_move(-1 if event.x < _LABEL + 2 else 1)
+
+
+def _room(width: int) -> int:
+    """Columns for a field; on a small screen it takes the note's."""
+    return width - _LABEL - (_NOTE if width >= _ROOMY else 0)
 
 
 def _wide(width: int) -> int:

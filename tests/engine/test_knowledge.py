@@ -1,0 +1,98 @@
+"""What was learned is there in the next run, and no state of its file can do harm."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from app.bench.replay import Auto, Situation, agreeing
+from app.engine.knowledge import VERSION, Knowledge, curve_numbers, curve_of
+
+CURVE = {1: 0.01, 2: 0.012, 9: 0.03}
+
+
+def test_what_was_put_is_there_in_the_next_run(tmp_path: Path) -> None:
+    path = tmp_path / "folder" / "knowledge.json"
+    knowledge = Knowledge(path)
+    knowledge.put("curve", curve_numbers(CURVE))
+    knowledge.save()
+    assert curve_of(Knowledge(path).get("curve")) == CURVE
+    assert Knowledge(path).get("other") == ()
+
+
+def test_two_runs_keep_what_both_learned(tmp_path: Path) -> None:
+    first, second = Knowledge(tmp_path / "k.json"), Knowledge(tmp_path / "k.json")
+    first.put("one", (1.0,))
+    second.put("two", (2.0,))
+    first.save()
+    second.save()
+    assert Knowledge(tmp_path / "k.json").get("one") == (1.0,)
+    assert Knowledge(tmp_path / "k.json").get("two") == (2.0,)
+
+
+def test_forgetting_removes_the_file(tmp_path: Path) -> None:
+    knowledge = Knowledge(tmp_path / "k.json")
+    knowledge.put("one", (1.0,))
+    knowledge.save()
+    knowledge.forget()
+    assert not (tmp_path / "k.json").exists() and Knowledge(tmp_path / "k.json").get("one") == ()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "[" * 100_000,
+        json.dumps({"version": VERSION + 1, "known": {"one": [1]}}),
+        json.dumps({"version": VERSION, "known": {"one": ["x"], "two": None, "three": [True]}}),
+        '{"version": 1, "known": {"one": [NaN], "two": [Infinity]}}',
+    ],
+)
+def test_a_damaged_file_is_no_knowledge(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "k.json"
+    path.write_text(text)
+    knowledge = Knowledge(path)
+    assert all(knowledge.get(name) == () for name in ("one", "two", "three"))
+    knowledge.put("one", (3.0,))
+    knowledge.save()
+    assert Knowledge(path).get("one") == (3.0,)
+
+
+def test_a_folder_that_cannot_be_written_stops_nobody(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    knowledge = Knowledge(tmp_path / "file" / "k.json")
+    knowledge.put("one", (1.0,))
+    knowledge.save()
+    assert knowledge.get("one") == (1.0,)
+
+
+@pytest.mark.parametrize(
+    "numbers", [(), (1.0,), (1.0, 0.1), (2.0, 0.1, 3.0, 0.2), (1.0, -1.0, 2.0, 1.0), (1.0, 0.1, 2.5, 0.2)]
+)
+def test_numbers_that_are_no_curve_give_none(numbers: tuple[float, ...]) -> None:
+    assert curve_of(numbers) == {}
+
+
+@pytest.mark.parametrize("sign", [6.0, -6.0])
+def test_poisoned_acceptance_costs_no_more_than_the_ledger_allows(sign: float) -> None:
+    """Random text, and weights that are sure of every copy: 2 % and one plain pass, never more."""
+    costs = {width: 7.0 * width**0.8 for width in range(1, 34)}
+    auto = Auto(costs, (sign,) * 17)
+    prompt = [token for first in range(100) for token in (first, 1000 + first)]
+    reply = [token for first in range(100) for token in (first, 2000 + first)]
+    history = [*prompt, reply[0]]
+    auto.begin(history)
+    spent, done = 0.0, 1
+    while done < len(reply):
+        following = reply[done:]
+        drafted = auto.draft(Situation(history, len(following) - 1, following))
+        accepted = agreeing(drafted, following)
+        history.extend(following[: accepted + 1])
+        done += accepted + 1
+        auto.observe(history, drafted, accepted, costs[1 + len(drafted)])
+        spent += costs[1 + len(drafted)]
+        assert spent <= (1.02 * (done - 1) + 1) * costs[1] + 1e-6
