@@ -88,7 +88,7 @@ class Auto:
 
     def draft(self, situation: Situation) -> tuple[int, ...]:
         forecast = self._lookup.forecast(situation.history, min(LONGEST, situation.left))
-        _, k = self._controller.choose([(self._lookup.name, forecast)])
+        k = self._controller.choose([(self._lookup.name, forecast)]).k
         if k == 0:
             return ()
         return self._lookup.propose(situation.history, k, self._sampler, self._rng).tokens

@@ -14,10 +14,10 @@ tokens, less the time spent, a draft is only made while A - (c(k + 1) + D(k) - c
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from app.engine.costs import CostCurve
-from app.engine.events import Pass
+from app.engine.events import Pass, Value
 
 # Longest draft that is considered.
 LONGEST = 32
@@ -28,6 +28,14 @@ START = 1
 # What was gained long ago does not pay for a bad stretch now: so many plain passes at most.
 _SAVINGS = 100
 _COST_STEP = 0.2
+
+
+class Choice(NamedTuple):
+    """option: an index into the options. k: tokens to draft, 0 for plain decoding. values: why."""
+
+    option: int
+    k: int
+    values: tuple[Value, ...]
 
 
 class Controller(Protocol):
@@ -44,8 +52,8 @@ class Controller(Protocol):
     def calibrate(self, seconds: Mapping[int, float]) -> None:
         """Take measured costs of passes by width."""
 
-    def choose(self, options: Sequence[tuple[str, Sequence[float]]]) -> tuple[int, int]:
-        """Who drafts in the next pass, and how many tokens: an index into options, and k.
+    def choose(self, options: Sequence[tuple[str, Sequence[float]]]) -> Choice:
+        """Who drafts in the next pass, and how many tokens.
 
         options: a proposer's name and its forecast, the chances that the first 1, 2, … tokens of a
         proposal are all accepted; k is at most the forecast's length.
@@ -83,23 +91,29 @@ class ThroughputController:
         if 1 in seconds:
             self._costs = CostCurve(seconds, LONGEST + 1)
 
-    def choose(self, options: Sequence[tuple[str, Sequence[float]]]) -> tuple[int, int]:
+    def choose(self, options: Sequence[tuple[str, Sequence[float]]]) -> Choice:
         costs = self._costs
         if costs is None:
-            return 0, 0
+            return Choice(0, 0, ())
         seconds = costs.seconds
         plain = seconds[1]
         affordable = self._ahead + BUDGET * self._plain + (START + 1) * plain
-        chosen, best, best_rate = 0, 0, 1.0 / plain
+        chosen, chosen_k, chosen_rate = 0, 0, 1.0 / plain
+        values = []
         for index, (proposer, forecast) in enumerate(options):
             draft = self._draft_seconds.get(proposer, 0.0)
             expected = 1.0
+            best, best_rate, best_cost = 0, 0.0, 0.0
             for k, survival in enumerate(forecast[:LONGEST], start=1):
                 expected += survival
                 cost = seconds[k + 1] + k * draft
-                if expected > best_rate * cost and cost <= affordable:
-                    chosen, best, best_rate = index, k, expected / cost
-        return chosen, best
+                if expected > best_rate * cost:
+                    best, best_rate, best_cost = k, expected / cost, cost
+                if expected > chosen_rate * cost and cost <= affordable:
+                    chosen, chosen_k, chosen_rate = index, k, expected / cost
+            if best:
+                values.append(Value(proposer, best, best_rate * plain - 1.0, best_cost <= affordable))
+        return Choice(chosen, chosen_k, tuple(values))
 
     def observe(self, entry: Pass) -> None:
         costs = self._costs

@@ -32,12 +32,27 @@ class Prefill:
 
 
 @dataclass(frozen=True, slots=True)
+class Value:
+    """What the controller expected of a proposer before a pass.
+
+    k: its best draft length, at least 1. gain: expected tokens per second with it, over plain decoding's,
+    less 1. affordable: whether the ledger allowed it.
+    """
+
+    proposer: str
+    k: int
+    gain: float
+    affordable: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Pass:
     """One pass of the target, after the reply took what it wanted of the committed tokens.
 
     tokens, origins: what the reply kept. text: what may be shown now (a stop string may hold some
     back). committed - len(tokens) tokens were trimmed by the reply's end. seconds: the whole pass;
-    target_seconds and proposer_seconds: the shares spent inside models.
+    target_seconds and proposer_seconds: the shares spent inside models. values: what the controller
+    expected of each proposer that had something to propose; () with a fixed k.
     """
 
     proposer: str
@@ -50,6 +65,7 @@ class Pass:
     seconds: float
     target_seconds: float
     proposer_seconds: float
+    values: tuple[Value, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,7 @@ Pure, and free of numpy and llama.cpp, so that the screen can compute with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Callable, Sequence
 
 # Seconds of a pass by its width, or any unit of time.
 Cost = Callable[[int], float]
@@ -52,23 +51,3 @@ def best_k(alpha: float, cost: Cost, draft_cost: float, longest: int) -> int:
     Every k is looked at: real cost curves jump, and a climb would stop before a cheap width.
     """
     return max(range(longest + 1), key=lambda k: speedup(alpha, k, cost, draft_cost))
-
-
-def interpolated(points: Mapping[int, float]) -> Cost:
-    """The cost curve through measured widths: linear between them, beyond the last by the last slope.
-
-    points: cost by width, of width 1 and at least one more. A last slope that falls, as noise can make
-    it, counts as level. Raises ValueError for points that do not make a curve.
-    """
-    known = sorted(points.items())
-    if len(known) < 2 or known[0][0] != 1 or min(points.values()) <= 0:
-        raise ValueError("a cost curve needs positive costs of width 1 and of a greater width")
-
-    def cost(width: int) -> float:
-        for (left, low), (right, high) in pairwise(known):
-            if width <= right:
-                return low + (high - low) * (width - left) / (right - left)
-        (left, low), (right, high) = known[-2:]
-        return high + max(0.0, high - low) * (width - right) / (right - left)
-
-    return cost

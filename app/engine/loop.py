@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from app.engine.calibration import calibrate
 from app.engine.control import LONGEST, Controller
-from app.engine.events import Event, FinishReason, Pass, Prefill, Request
+from app.engine.events import Event, FinishReason, Pass, Prefill, Request, Value
 from app.engine.reply import Reply
 from app.engine.sampling import Sampler
 from app.engine.statistics import ENOUGH_PLAIN, Statistics
@@ -140,7 +140,7 @@ class Engine:
                     each.begin(history)
             begun = proposers
             limit = min(room, target.widest, reply.wanted) - 1
-            proposer, k = self._choose(proposers, limit)
+            proposer, k, values = self._choose(proposers, limit)
             proposal = proposer.propose(history, k, sampler, rng) if k > 0 else NOTHING
             drafted = proposal.tokens
             committed = self._verify(proposal, sampler, rng)
@@ -165,25 +165,26 @@ class Engine:
                 seconds=time.perf_counter() - started,
                 target_seconds=target.seconds - target_before,
                 proposer_seconds=sum(each.model_seconds for each in proposers) - proposers_before,
+                values=values,
             )
             statistics.record(entry)
             self.controller.observe(entry)
             yield entry
 
-    def _choose(self, proposers: Sequence[Proposer], limit: int) -> tuple[Proposer, int]:
-        """The proposer of the next pass, and how many tokens it is to draft."""
+    def _choose(self, proposers: Sequence[Proposer], limit: int) -> tuple[Proposer, int, tuple[Value, ...]]:
+        """The proposer of the next pass, how many tokens it is to draft, and what was expected of each."""
         history = self._history
         if self.k is not None and len(proposers) == 1:
-            return proposers[0], min(self.k, limit)
+            return proposers[0], min(self.k, limit), ()
         longest = min(limit, LONGEST)
         forecasts = [each.forecast(history, longest) for each in proposers]
         if self.k is None:
             options = [(each.name, forecast) for each, forecast in zip(proposers, forecasts, strict=True)]
-            index, k = self.controller.choose(options)
-            return proposers[index], k
+            choice = self.controller.choose(options)
+            return proposers[choice.option], choice.k, choice.values
         k = min(self.k, limit)
         likeliest = max(range(len(proposers)), key=lambda index: sum(forecasts[index][:k]))
-        return proposers[likeliest], k
+        return proposers[likeliest], k, ()
 
     def _verify(self, proposal: Proposal, sampler: Sampler, rng: np.random.Generator) -> list[int]:
         """One pass over the last token and the draft: the committed tokens."""

@@ -119,4 +119,4 @@ def test_a_curve_that_is_none_says_so(tmp_path: Path, text: str) -> None:
 def test_a_controller_without_a_curve_drafts_nothing() -> None:
     controller = ThroughputController()
     controller.calibrate({})
-    assert controller.choose([("lookup", [0.9, 0.8])]) == (0, 0)
+    assert controller.choose([("lookup", [0.9, 0.8])]).k == 0

@@ -29,7 +29,7 @@ def a_pass(drafted: int, accepted: int, seconds: float) -> Pass:
 
 
 def chosen_k(controller: ThroughputController, forecast: list[float]) -> int:
-    return controller.choose([("lookup", forecast)])[1]
+    return controller.choose([("lookup", forecast)]).k
 
 
 def run(

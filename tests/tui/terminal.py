@@ -187,6 +187,16 @@ class Terminal:
             return wanted.search(self.text) is not None
         return wanted in self.text if isinstance(wanted, str) else wanted()
 
+    def close(self, dialogue: str) -> None:
+        """Leave a dialogue that shows this. Esc may first take back what was typed, or ask whether it may."""
+        for _ in range(5):
+            self.key("escape")
+            deadline = time.monotonic() + 1
+            while time.monotonic() < deadline and self._read():
+                if not self._has(dialogue) and not self._draws:
+                    return
+        raise AssertionError(f"Esc does not close it:\n{self.text}")
+
     def read_for(self, seconds: float) -> None:
         """Let so much time pass."""
         deadline = time.monotonic() + seconds

@@ -155,22 +155,10 @@ def chatting(home: Home, *arguments: str | Path, script: str = "") -> Iterator[T
     with Terminal(home, python(*arguments, script=script or SCRIPT), (140, 60)) as terminal:
         try:
             yield terminal
-            # An Esc that is not over yet would make another key of it.
-            terminal.read_for(0.2)
             terminal.key("ctrl+q")
             assert terminal.end() == 0
         finally:
             assert_harmless(terminal)
-
-
-def close(terminal: Terminal, dialogue: str) -> None:
-    """Leave a dialogue that shows this. Esc takes back first what was typed, or asks whether it may."""
-    for _ in range(3):
-        terminal.key("escape")
-        terminal.read_for(0.2)
-        if dialogue not in terminal.text:
-            return
-    raise AssertionError(f"Esc does not close it:\n{terminal.text}")
 
 
 def hostile_chat() -> None:
@@ -210,7 +198,7 @@ def test_what_an_engine_says(home: Home) -> None:
         terminal.key("f7")
         terminal.wait_for("way-fits [/INST]")
         terminal.wait_for("way-unfit [/INST]")
-        close(terminal, "way-unfit")
+        terminal.close("way-unfit")
 
 
 def test_what_an_engine_says_in_dialogues(home: Home) -> None:
@@ -222,12 +210,12 @@ def test_what_an_engine_says_in_dialogues(home: Home) -> None:
         terminal.key("f5")
         terminal.wait_for("way-not-run [/INST]")
         terminal.wait_for("way-one")
-        close(terminal, "way-one")
+        terminal.close("way-one")
         terminal.ask("crash")
         terminal.wait_for("while it loaded the model")
         terminal.type("d")
         terminal.wait_for(f"way-details {LETTERS}")
-        close(terminal, "way-details")
+        terminal.close("way-details")
 
 
 def test_what_a_person_recalls_attaches_and_pastes(home: Home) -> None:
@@ -252,8 +240,8 @@ def test_what_a_person_recalls_attaches_and_pastes(home: Home) -> None:
         terminal.wait_for("Enter opens")
         terminal.key("enter")
         terminal.wait_for(f"way-document {LETTERS}")
-        close(terminal, "way-document")
-        close(terminal, "Enter opens")
+        terminal.close("way-document")
+        terminal.close("Enter opens")
         terminal.paste(f"way-pasted {HOSTILE}\n" * 30)
         terminal.wait_for("▣ pasted")
         terminal.paste(f"way-typed {HOSTILE}")
@@ -278,7 +266,7 @@ def test_what_a_person_pastes_into_dialogues(home: Home) -> None:
             terminal.wait_for(title)
             terminal.paste(f"way-{key} {HOSTILE}")
             terminal.wait_for(f"way-{key} [/INST]")
-            close(terminal, f"way-{key} [/INST]")
+            terminal.close(f"way-{key} [/INST]")
             terminal.wait_for("Enter sends")
 
 
@@ -294,7 +282,7 @@ def test_what_the_settings_hold(home: Home) -> None:
         terminal.wait_for("way-system [/INST]")
         terminal.key("right")
         terminal.wait_for("way-name [/INST]")
-        close(terminal, "─ Settings ─")
+        terminal.close("─ Settings ─")
 
 
 def store_hostile_chat(home: Home, **figures: object) -> None:
@@ -352,7 +340,7 @@ def test_what_a_store_of_somebody_else_holds(home: Home) -> None:
         terminal.wait_for("changed")
         terminal.type("way")
         terminal.wait_for("just now")
-        close(terminal, "─ Sessions ─")
+        terminal.close("─ Sessions ─")
 
 
 def test_figures_of_a_store_of_somebody_else(home: Home) -> None:
@@ -380,7 +368,7 @@ def test_a_model_file_of_somebody_else(home: Home) -> None:
         terminal.wait_for("way-template [/INST]")
         terminal.key("f7")
         terminal.wait_for("way-file [INST]")
-        close(terminal, "way-file")
+        terminal.close("way-file")
 
 
 @pytest.mark.parametrize("place", ["argument", "settings"])

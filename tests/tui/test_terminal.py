@@ -97,8 +97,7 @@ def test_a_document_is_pasted_summarised_compared_and_resumed(home: Home, tiny_p
         terminal.wait_for("Speedup is against plain decoding")
         for proposer in ("off", "lookup", "skip"):
             terminal.wait_for(re.compile(rf"│ +{proposer} +[\d,.]+ +[\d.]+× +[\d.]+ "))
-        terminal.key("escape")
-        terminal.wait_for(READY)
+        terminal.close("─ Compare ─")
         conversation = [line.partition("│")[0].rstrip() for line in terminal.lines[:30]]
         terminal.key("ctrl+q")
         assert terminal.end() == 0
@@ -362,8 +361,7 @@ def test_wrong_keys_lock_nobody_out(home: Home, tiny_path: Path) -> None:
         terminal.wait_for("The keys of the settings are not used.")
         terminal.key("f1")
         terminal.wait_for("Esc close")
-        terminal.key("escape")
-        terminal.wait_for(READY)
+        terminal.close("Esc close")
         terminal.key("ctrl+q")
         assert terminal.end() == 0
 

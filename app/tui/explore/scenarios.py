@@ -9,25 +9,38 @@ from math import isfinite
 from pathlib import Path
 
 from app.chat.gate import clean
-from app.engine.expectation import Cost, best_k, expected_tokens, interpolated, relative_cost, speedup
+from app.engine.costs import filled
+from app.engine.expectation import best_k, expected_tokens, relative_cost, speedup
 from app.errors import SpecchatError
 
 # Longer times are a slip of the pen.
 _LONGEST_TIME = 1e12
-# The longest draft that can be chosen, as app.engine.control.LONGEST; a test compares them.
+# The longest draft that can be chosen: as many bars as a narrow terminal has room for.
 LONGEST = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """What a pass costs by its width: `points` in any one unit, interpolated between."""
+    """What a pass costs by its width: `points` in any one unit, linear between them and beyond the last.
+
+    Raises ValueError where width 1 and a greater one are not among the points, or a cost is not above 0.
+    """
 
     name: str
     points: Mapping[int, float]
-    cost: Cost = field(init=False, repr=False, compare=False)
+    _costs: tuple[float, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "cost", interpolated(self.points))
+        if len(self.points) < 2 or min(self.points) != 1 or min(self.points.values()) <= 0:
+            raise ValueError("a cost curve needs costs above 0 of width 1 and of a greater one")
+        costs, last = filled(self.points, LONGEST + 1), max(self.points)
+        # Where noise made the last stretch fall, wider passes are not cheaper and cheaper.
+        costs[last:] = [max(cost, self.points[last]) for cost in costs[last:]]
+        object.__setattr__(self, "_costs", tuple(costs))
+
+    def cost(self, width: int) -> float:
+        """Of a pass of this width, LONGEST + 1 at most."""
+        return self._costs[width]
 
 
 @dataclass(frozen=True, slots=True)

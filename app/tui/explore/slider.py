@@ -36,8 +36,8 @@ class Line(Widget, can_focus=True):
         Binding("left", "move(-1)", "change", key_display="←→"),
         Binding("right", "move(1)", show=False),
         # Here, as the keys of a container that scrolls come before those of its screen.
-        Binding("up", "screen.focus_previous", "move", key_display="↑↓"),
-        Binding("down", "screen.focus_next", show=False),
+        Binding("up", "app.focus_previous", "move", key_display="↑↓"),
+        Binding("down", "app.focus_next", show=False),
     ]
     position: reactive[int] = reactive(0, init=False)
     note: reactive[str] = reactive("", init=False)

@@ -28,9 +28,7 @@ def sentence(now: Situation) -> str:
         longest = ", and longer might be better still" if best == LONGEST else ""
         return f"{said}; with this curve no k is better ({now.speedup:.1f}×){longest}."
     if now.speedup < 1 - _SAME:
-        return (
-            f"{said}, but the pass takes as long as {now.cost:.1f} plain ones: a loss. The best is {ahead}."
-        )
+        return f"{said} in the time of {now.cost:.1f} plain ones: a loss. The best is {ahead}."
     return f"{said} ({now.speedup:.1f}×); with this curve the best is {ahead}."
 
 

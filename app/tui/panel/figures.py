@@ -10,7 +10,7 @@ from collections import Counter, deque
 from dataclasses import dataclass
 from typing import Literal
 
-from app.engine.events import Finished, Pass, Prefill
+from app.engine.events import Finished, Pass, Prefill, Value
 
 # As app.engine.statistics.ENOUGH_PLAIN, which cannot be imported without llama.cpp; a test compares them.
 ENOUGH_PLAIN = 3
@@ -51,7 +51,8 @@ class PanelFigures:
     likeliest, and the tokens per pass that follow from it (see `expected_tokens`).
     read, to_read, known: tokens of the prompt that are in the cache, that must be there before the first
     pass (all but the last one), and that were there before. prompt: all of them, None before it is known.
-    prefill_seconds: None before the reply's end.
+    prefill_seconds: None before the reply's end. values: what the controller expected of each proposer
+    before the last pass.
     """
 
     proposer: str = "off"
@@ -78,6 +79,7 @@ class PanelFigures:
     known: int = 0
     prompt: int | None = None
     prefill_seconds: float | None = None
+    values: tuple[Value, ...] = ()
 
     @property
     def acceptance_rate(self) -> float | None:
@@ -147,6 +149,7 @@ class LiveFigures:
         self._decode_seconds = self._model_seconds = 0.0
         # Sorted, so that the median is at hand.
         self._plain: list[float] = []
+        self._values: tuple[Value, ...] = ()
         self._k_course: deque[int] = deque(maxlen=COURSE)
         self._acceptance_course: deque[float | None] = deque(maxlen=COURSE)
         self._tokens_per_pass_course: deque[float] = deque(maxlen=COURSE)
@@ -174,6 +177,7 @@ class LiveFigures:
         self._draft_lengths[drafted] += 1
         self._accepted_lengths[entry.accepted] += 1
         self._k_course.append(drafted)
+        self._values = entry.values
         self._decode_seconds += entry.seconds
         self._model_seconds += entry.target_seconds + entry.proposer_seconds
         if drafted == 0:
@@ -223,6 +227,7 @@ class LiveFigures:
             read=prefill.done if prefill else 0,
             to_read=prefill.total if prefill else 0,
             known=prefill.cached if prefill else 0,
+            values=self._values,
             prompt=prefill.total + 1 if prefill else None,
             prefill_seconds=finished.prefill_seconds if finished else None,
         )

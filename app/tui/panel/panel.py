@@ -190,10 +190,34 @@ def panel_lines(
         lines += _rates(figures, width)
         left = height - len(lines) - len(foot) - 1
         lines += _positions(figures, width, max(FEWEST_POSITIONS, min(left, MOST_POSITIONS)), theme)
+        # The least that must be seen of all, and the first to go.
+        why = why_lines(figures, theme)
+        if len(lines) + len(why) + 1 + len(foot) < height:
+            lines += [Content(), *why]
     if foot:
         lines += [Content()] * max(1, height - len(lines) - len(foot))
         lines += foot
     return [line.truncate(width, ellipsis=True) for line in lines]
+
+
+def why_lines(figures: PanelFigures, theme: str) -> list[Content]:
+    """What the controller expected of each proposer before the last pass, and so chose; the best first."""
+    values = sorted(figures.values, key=lambda value: -value.gain)
+    lines = []
+    for value in values:
+        style = Style.from_rich_style(origin_style(value.proposer, theme))
+        said = f"{value.gain:+.0%}".replace("%", " %")
+        reason = "" if value.affordable else "  saving up"
+        lines.append(
+            Content.assemble(
+                (shown_name(value.proposer).ljust(8), style), (f"k {value.k:<3}{said:>8}{reason}", "$muted")
+            )
+        )
+    if not lines:
+        return []
+    plain = Content.assemble(("plain".ljust(8), "$muted"), (f"     {'0 %':>8}", "$muted"))
+    place = sum(value.gain > 0 for value in values)
+    return [Content.assemble(("expected of the last pass", "$muted")), *lines[:place], plain, *lines[place:]]
 
 
 def unavailable_lines(options: Sequence[Option], width: int) -> list[Content]:
