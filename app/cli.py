@@ -202,8 +202,15 @@ def _calibrate(arguments: Sequence[str]) -> int:
     return calibrate(arguments)
 
 
+def _explore(arguments: Sequence[str]) -> int:
+    from app.tui.explore.run import main as explore
+
+    return explore(arguments)
+
+
 _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "bench": _bench,
     "calibrate": _calibrate,
+    "explore": _explore,
     "skip-search": _skip_search,
 }

@@ -12,6 +12,8 @@ BENCHMARKS = {
     "host": "time of a pass outside the models",
     "lookup": "time of a lookup step as the history grows",
     "replay": "recorded replies over cost curves, without a model: auto, fixed lengths, the oracle",
+    "record": "replies of a model to a file of prompts, for replay",
+    "sweep": "fixed draft lengths against auto on a model, by category",
     "tui": "the chat on a terminal: its speed beside specchat -p, first frame, keys, pastes",
     "picture": "README's picture of the chat",
     "identity": "greedy replies in exact mode are the same with every proposer",

@@ -51,7 +51,7 @@ class LoadedModel:
             self.engine = self.assembly.engine("off")
             self.chosen = "off"
             costs = self.engine.calibrate([max(self.assembly.target.bos, 0)], CALIBRATION_SECONDS)
-            self._plain_seconds = costs.get(1)
+            self._costs = dict(costs)
         except BaseException:
             self._stack.close()
             raise
@@ -84,7 +84,8 @@ class LoadedModel:
             context_trained=target.context_trained,
             options=self.options(),
             draft=self._draft_name(),
-            plain_seconds=self._plain_seconds,
+            plain_seconds=self._costs.get(1),
+            costs=tuple(sorted(self._costs.items())),
         )
 
     def _draft_name(self) -> str | None:

@@ -149,6 +149,7 @@ class Loaded:
     """The model is ready. plain_seconds: a plain pass, measured just now; None where it was not.
 
     context_trained: the longest context that it was trained with. draft: file name, None without.
+    costs: width and seconds of passes, as measured or as kept from earlier runs.
     """
 
     name: str
@@ -159,6 +160,7 @@ class Loaded:
     options: tuple[Option, ...]
     draft: str | None
     plain_seconds: float | None
+    costs: tuple[tuple[int, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

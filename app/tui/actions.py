@@ -32,6 +32,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("colours", "f4", "Colour tokens by origin, then rejected drafts too, then off", "View", "colours"),
     Action("compare", "f5", "Run the last prompt with each proposer", "Speculation", "compare", "compare"),
     Action("panel", "f6", "Show or hide the speculation panel", "View", "panel"),
+    Action("explore", "shift+f5", "Explore when speculation pays", "Speculation", "", "explore"),
     Action("drafts", "f7", "Load or unload a draft model", "Speculation", "draft", "draft"),
     Action("sessions", "f8", "Sessions: open, search, rename, delete", "Chat", "sessions", "sessions"),
     Action("settings", "f9", "Settings", "App", "settings", "settings"),

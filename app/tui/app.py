@@ -254,6 +254,9 @@ class SpecchatApp(App[None], inherit_bindings=False):
     def action_compare(self) -> None:
         self.dialogues.compare()
 
+    def action_explore(self) -> None:
+        self.dialogues.explore()
+
     def action_panel(self) -> None:
         if self.size.width >= WIDE:
             self._panel_wanted = not self._panel_wanted

@@ -181,6 +181,21 @@ class Dialogues:
             return True
         return False
 
+    def explore(self) -> None:
+        """Play with what decides whether speculation pays, from what this conversation measured."""
+        from app.tui.explore.screen import ExploreScreen
+
+        chat = self._app.chat
+        figures = chat.figures.snapshot()
+        self._app.push_screen(
+            ExploreScreen(
+                alpha=figures.alpha,
+                k=figures.last_k or None,
+                measured=dict(chat.loaded.costs) if chat.loaded else None,
+                proposer=figures.proposer,
+            )
+        )
+
     # Sessions ---------------------------------------------------------------------------------
 
     def sessions(self) -> None:

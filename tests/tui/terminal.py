@@ -86,6 +86,7 @@ class Terminal:
         columns, rows = size
         self.screen = pyte.Screen(columns, rows)
         self.raw = bytearray()
+        self._lines: dict[int, str] = {}
         self._stream = pyte.Stream(self.screen)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         # Variables that would decide about size and colours in place of the terminal.
@@ -125,9 +126,13 @@ class Terminal:
     @property
     def lines(self) -> list[str]:
         """The screen, without the blanks at the ends of lines."""
-        # pyte's own `display` fails on half a wide character.
-        rows, columns = range(self.screen.lines), range(self.screen.columns)
-        return ["".join(self.screen.buffer[y][x].data for x in columns).rstrip() for y in rows]
+        # pyte's own `display` fails on half a wide character, and makes all lines anew.
+        columns = range(self.screen.columns)
+        for y in self.screen.dirty:
+            row = self.screen.buffer[y]
+            self._lines[y] = "".join(row[x].data for x in columns).rstrip()
+        self.screen.dirty.clear()
+        return [self._lines[y] for y in range(self.screen.lines)]
 
     @property
     def text(self) -> str:

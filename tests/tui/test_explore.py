@@ -182,6 +182,7 @@ def test_the_chart_marks_the_best_and_the_present_k_and_plain(
     assert sum(text.startswith("plain") for text in lines) == 1
     # Where a bar stands is where its k stands in the line of numbers, two columns or more apart.
     room = max(2, min(4, (width - 6) // 17))
+    assert drawn.count(BEST) == drawn.count(NOW) == 1
     star = next(text for text in lines if BEST in text).index(BEST)
     assert (star - 6) // room == now.best
     assert (lines[-1].index(NOW) - 6) // room == now.k
@@ -500,6 +501,7 @@ def test_curves_of_a_file_are_choices_by_name_without_escapes_or_markup(tmp_path
 
     async def body(pilot: Pilot[None]) -> None:
         assert screen.now.curve is curves[0]
+        assert screen.active_bindings["m"].binding.description == "as given"
         assert "[/b][2J" in shown(screen, "#curve")
         line(screen, "#curve").focus()
         await pilot.press("right")

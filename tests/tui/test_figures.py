@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from app.engine import statistics
 from app.engine.control import ThroughputController
 from app.engine.events import Finished, Pass, Prefill, Request
+from app.engine.expectation import expected_tokens
 from app.engine.loop import Engine
 from app.engine.settings import Sampling
 from app.llama import Context, ContextSettings, Model
@@ -22,7 +23,6 @@ from app.tui.panel.figures import (
     WINDOW_SECONDS,
     LiveFigures,
     PanelFigures,
-    expected_tokens,
 )
 from proposers.lookup import Lookup
 from tests.tiny import write_tiny

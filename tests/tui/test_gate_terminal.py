@@ -152,7 +152,7 @@ class HostileEngine(ScriptedEngine):
 def chatting(home: Home, *arguments: str | Path, script: str = "") -> Iterator[Terminal]:
     """A chat over the hostile engine, or of another script. It is left at the end, and all that it wrote
     looked at: first of all where something else fails, as that is then the cause."""
-    with Terminal(home, python(*arguments, script=script or SCRIPT), (140, 60)) as terminal:
+    with Terminal(home, python(*arguments, script=script or SCRIPT), (130, 50)) as terminal:
         try:
             yield terminal
             terminal.key("ctrl+q")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
 from math import ceil, floor
+from operator import itemgetter
 
 from rich.style import Style
 from rich.text import Text
@@ -41,8 +43,9 @@ def rounds(played: Sequence[Round], k: int, width: int, height: int, origin: str
     lines = []
     for each in played[-height:] if height > 0 else ():
         line = Text(no_wrap=True)
-        for position, state in enumerate(each.states, start=1):
-            line.append_text(_cell(position, state, room, origin, theme))
+        for state, cells in groupby(enumerate(each.states, start=1), key=itemgetter(1)):
+            label = "".join(_label(position, state, room) for position, _ in cells)
+            _append(line, label, state, state_style(state, origin, theme))
         if len(line) + _COUNT <= width:
             line.append(f"+{each.tokens}".rjust(_COUNT), grey("muted", theme))
         lines.append(line)
@@ -124,30 +127,33 @@ def closing_in(expected: float, estimate: Estimate | None, k: int, width: int, t
 
     quiet = grey("muted", theme)
     drawn = Text(" " * column(expected), no_wrap=True).append("▼\n", accent(theme))
-    cells, styles = ["─"] * width, [grey("faint", theme)] * width
-    if estimate is not None:
+    faint = grey("faint", theme)
+    if estimate is None:
+        drawn.append("─" * width, faint)
+    else:
         reach = 2 * (estimate.error or 0.0)
-        for index in range(column(estimate.mean - reach), column(estimate.mean + reach) + 1):
-            cells[index], styles[index] = "━", Style()
-        middle = column(estimate.mean)
-        cells[middle], styles[middle] = "●", Style(bold=True)
-    for cell, style in zip(cells, styles, strict=True):
-        drawn.append(cell, style)
+        low, middle, high = (column(estimate.mean + off) for off in (-reach, 0.0, reach))
+        drawn.append("─" * low, faint).append("━" * (middle - low)).append("●", Style(bold=True))
+        drawn.append("━" * (high - middle)).append("─" * (width - 1 - high), faint)
     told = "▼ expected   ━●━ simulated, with two standard errors to each side"
     most = f"{k + 1} tokens" if k else ""
     return drawn.append(f"\n1 token{told.center(width - 7 - len(most))}{most}", quiet)
 
 
-def _cell(position: int, state: State, room: int, origin: str, theme: str) -> Text:
+def _label(position: int, state: State, room: int) -> str:
     names = {"correction": "c", "bonus": "b", "plain": "p"}
     # Like a ruler's, where there is one column for a number.
-    label = names.get(state, str(position) if room > 2 else str(position % 10))
-    style, cell = state_style(state, origin, theme), label.center(room)
+    return names.get(state, str(position) if room > 2 else str(position % 10)).center(room)
+
+
+def _append(line: Text, cells: str, state: State, style: Style) -> None:
     if state != "rejected":
-        return Text(cell, style)
+        line.append(cells, style)
+        return
     # A line through the number, not through the space around it.
-    before, after = cell.split(label)
-    return Text(before).append(label, style).append(after)
+    label = cells.strip()
+    before, after = cells.split(label)
+    line.append(before).append(label, style).append(after)
 
 
 def _bar_style(index: int, value: float, k: int, best: int, origin: str, theme: str) -> Style:

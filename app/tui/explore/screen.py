@@ -22,8 +22,10 @@ from app.tui.explore.simulation import ENOUGH, Simulation
 from app.tui.explore.slider import Choice, Line, Slider
 from app.tui.explore.words import SPEEDUP, TOKENS, arithmetic, sentence, speedup_line, tokens_line, width_note
 
-# Steps a second of the rounds that run: each redraws two widgets.
+# Steps a second of the rounds that run. Once a step plays more rounds than can be followed, figures are
+# redrawn at every second step and cells at every fourth: no eye sees more, and a model may want the CPU.
 _RATE = 8
+_FOLLOWED = 2
 _EMPTY = "Space lets rounds run, n plays one."
 _OWN = "your own"
 # Columns of a figure's name.
@@ -81,9 +83,9 @@ class ExploreScreen(ModalScreen[None]):
         self._given = given(alpha, k, draft_cost, first, proposer, name)
         own = () if self._given.preset in PRESETS else (self._given.preset,)
         self._presets = (*own, *PRESETS)
-        self._bindings.bind("m", "given", name.removesuffix(" here"))
+        self._bindings.key_to_bindings["m"] = [Binding("m", "given", name.removesuffix(" here"))]
         self._runs = running
-        self._seed = 0
+        self._seed = self._steps = 0
         self._now = self._beginning()
         self._simulation = Simulation(self._now.alpha, self._now.k, self._seed)
 
@@ -151,6 +153,7 @@ class ExploreScreen(ModalScreen[None]):
     def action_run(self) -> None:
         """Let the rounds run, or pause them."""
         self._runs = not self._runs
+        self._redraw_rounds()
         self._tell()
 
     def action_one(self) -> None:
@@ -212,9 +215,15 @@ class ExploreScreen(ModalScreen[None]):
 
     def _step(self) -> None:
         if self._runs and self.is_current and self._simulation.pace:
-            self._simulation.play(self._simulation.pace)
-            self._redraw_rounds()
-            if not self._simulation.pace:
+            pace = self._simulation.pace
+            self._simulation.play(pace)
+            self._steps += 1
+            over = not self._simulation.pace
+            if over or pace <= _FOLLOWED or self._steps % 4 == 0:
+                self.query_one("#rounds").refresh()
+            if over or pace <= _FOLLOWED or self._steps % 2 == 0:
+                self._redraw_figures()
+            if over:
                 self._tell()
 
     def _show(self) -> None:
@@ -228,7 +237,11 @@ class ExploreScreen(ModalScreen[None]):
         self._tell()
 
     def _redraw_rounds(self) -> None:
-        for name in ("#rounds", "#figures", "#closing"):
+        self.query_one("#rounds").refresh()
+        self._redraw_figures()
+
+    def _redraw_figures(self) -> None:
+        for name in ("#figures", "#closing"):
             self.query_one(name).refresh()
 
     def _tell(self) -> None:

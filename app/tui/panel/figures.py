@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from app.engine.events import Finished, Pass, Prefill, Value
+from app.engine.expectation import expected_tokens
 
 # As app.engine.statistics.ENOUGH_PLAIN, which cannot be imported without llama.cpp; a test compares them.
 ENOUGH_PLAIN = 3
@@ -279,15 +280,6 @@ class _Window:
     @property
     def tokens_per_pass(self) -> float:
         return (self.passes + self.accepted) / self.passes
-
-
-def expected_tokens(alpha: float, k: int) -> float:
-    """Tokens that a pass with a draft of k commits on average, where each is accepted with odds alpha.
-
-    Equation 1 of Leviathan, Kalman and Matias 2023 ("Fast inference from transformers via speculative
-    decoding"): (1 - α^(k+1)) / (1 - α), here as the sum 1 + α + … + α^k, which holds at α = 1 too.
-    """
-    return sum(alpha**position for position in range(k + 1))
 
 
 def _alpha(accepted: int, rejections: int) -> float | None:

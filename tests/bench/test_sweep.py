@@ -1,0 +1,55 @@
+"""The sweep: every arm on every prompt, medians of ratios to the plain runs of the same round."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from app.bench.sweep import PLAIN, Arm, picture, summarised
+from app.engine.events import Finished
+from tests.conftest import Ask
+from tests.tui.engine import finished
+
+ONE = finished([])
+
+
+def reply(tokens: int, seconds: float) -> Finished:
+    return replace(ONE, token_ids=(1,) * tokens, decode_seconds=seconds)
+
+
+def test_a_speedup_is_the_median_over_rounds_of_rates_that_were_summed_first() -> None:
+    fast = Arm("lookup", 4)
+    runs = [
+        (0, "chat", PLAIN, reply(10, 1.0)),
+        (0, "chat", PLAIN, reply(30, 3.0)),
+        (0, "chat", fast, reply(10, 0.5)),
+        (0, "chat", fast, reply(30, 2.5)),
+        (1, "chat", PLAIN, reply(10, 2.0)),
+        (1, "chat", fast, reply(10, 1.0)),
+        (2, "chat", PLAIN, reply(10, 1.0)),
+        (2, "chat", fast, reply(10, 4.0)),
+    ]
+    speeds = {speed.arm: speed for speed in summarised(runs)}
+    assert speeds[PLAIN].speedup == 1.0
+    assert speeds[fast].speedup == (40 / 3.0) / (40 / 4.0)
+    drawn = picture(list(speeds.values()))
+    assert "best fixed" in drawn and "1.33×" in drawn
+
+
+def test_every_arm_runs_on_the_model(
+    ask: Ask, tiny_path: Path, tiny_draft_path: Path, tmp_path: Path
+) -> None:
+    prompts = tmp_path / "prompts.jsonl"
+    lines = [{"id": f"p{n}", "category": "ab"[n % 2], "prompt": f"Say {n}"} for n in range(4)]
+    prompts.write_text("\n".join(map(json.dumps, lines)))
+    arguments = ("--model", tiny_path, "--draft", tiny_draft_path, "--prompts", prompts, "--json")
+    outcome = ask("bench", "sweep", *arguments, "--each", 1, "--rounds", 2, "--tokens", 8, "--lengths", "2,4")
+    assert outcome.code == 0, outcome.err
+    result = json.loads(outcome.out)
+    labels = {"plain", "lookup k 2", "lookup k 4", "draft k 2", "draft k 4", "auto"}
+    assert {(row["category"], row["arm"]) for row in result["speeds"]} == {
+        (category, label) for category in "ab" for label in labels
+    }
+    assert set(result["geomean"]) == labels
+    assert ask("bench", "sweep", "--lengths", "2,x").code == 2
