@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from proposers.base import NOTHING, Proposal, RowSampler
+
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class Off:

@@ -44,7 +44,7 @@ class Terminal:
             stdin=slave,
             stdout=slave,
             stderr=slave,
-            env={**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", **environment},
+            env={**_inherited(), "TERM": "xterm-256color", "COLORTERM": "truecolor", **environment},
             start_new_session=True,
         )
         os.close(slave)
@@ -122,3 +122,8 @@ class Terminal:
                 os.killpg(self._process.pid, signal.SIGKILL)
                 self._process.wait()
         os.close(self._master)
+
+
+def _inherited() -> dict[str, str]:
+    """The environment, but as a person has it: with compiled modules, which an installation writes."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}

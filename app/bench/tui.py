@@ -77,14 +77,14 @@ def oneshot_rate(model: Path, proposer: str, tokens: int) -> float:
 def first_frame(model: Path) -> float:
     """From the command to the first frame: its prompt can be seen."""
     with chat(model) as terminal:
-        return terminal.wait_for(b"ask, paste, @file") - terminal.started
+        return terminal.wait_for(b"sk, paste, @file") - terminal.started
 
 
 def keys(model: Path, count: int) -> list[float]:
     """Seconds from a key to its character on the screen, while a reply streams."""
     times = []
     with chat(model, "--temp", "0", "--proposer", "off") as terminal:
-        terminal.wait_for(b"ask, paste, @file")
+        terminal.wait_for(b"sk, paste, @file")
         terminal.write(b"Count from one to five hundred in words.\r")
         terminal.wait_for(b"tok/s")
         for number in range(count):
@@ -100,7 +100,7 @@ def keys(model: Path, count: int) -> list[float]:
 def paste(model: Path, text: str) -> float:
     """Seconds from the start of a paste to its chip on the screen."""
     with chat(model) as terminal:
-        terminal.wait_for(b"ask, paste, @file")
+        terminal.wait_for(b"sk, paste, @file")
         time.sleep(2)  # the model is loaded by then, and the machine quiet
         mark, sent = terminal.mark, time.monotonic()
         terminal.write(b"\x1b[200~" + text.encode() + b"\x1b[201~")

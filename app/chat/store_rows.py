@@ -124,9 +124,7 @@ def unpacked(text: str, details: bytes) -> Answer:
             origins=tuple(chain.from_iterable(map(repeat, _all_clean(names), counts))),
             ghosts=tuple(zip(map(int, before), _all_clean(ghosts), strict=True)),
             end=value["end"],
-            figures=None
-            if figures is None
-            else Figures(**{**figures, "proposer": clean(figures["proposer"])}),
+            figures=None if figures is None else _figures(figures),
         )
     except (zlib.error, KeyError, AttributeError) as error:
         raise ValueError("an answer's details cannot be read") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -96,6 +97,10 @@ class SpecchatApp(App[None], inherit_bindings=False):
         past = history.History(history.load(options.folder / "history.jsonl"))
         self.prompt = PromptArea(past, id="prompt")
         self.header = Header(id="header")
+        footer = Footer(show_command_palette=False, compact=True)
+        self.main = Horizontal(self.transcript, self.panel, id="main")
+        self.foot = Vertical(self.strip, self.prompt, footer, id="foot")
+        self.small = TooSmall(id="small")
         self.keeper = Keeper(options.folder / "sessions.db")
         self.view = PaneView(self)
         self.chat = Chat(
@@ -124,26 +129,29 @@ class SpecchatApp(App[None], inherit_bindings=False):
 
     def compose(self) -> ComposeResult:
         yield self.header
-        with Horizontal(id="main"):
-            yield self.transcript
-            yield self.panel
-        with Vertical(id="foot"):
-            yield self.strip
-            yield self.prompt
-            yield Footer(show_command_palette=False, compact=True)
-        yield TooSmall(id="small")
+        yield self.main
+        yield self.foot
+        yield self.small
 
     def on_mount(self) -> None:
         self._use_keys()
         self._leave_on_signals()
-        self._begin_conversation()
-        for notice in (*self.options.notices, *self.keeper.notices):
-            self.view.say(notice, "warning")
+        # Textual takes the screen for what it was before the suspension.
+        self.app_resume_signal.subscribe(self, lambda _: self.refresh())
         for document in self.options.documents:
             self.prompt.attach_document(document)
         self.prompt.focus_editor()
-        # The first frame comes before the engine: starting a process takes a while.
-        self.call_after_refresh(self.chat.start)
+        self.call_after_refresh(self._settled)
+
+    def _settled(self) -> None:
+        """What the first frame does not wait for."""
+        gc.freeze()
+        gc.enable()
+        self.keeper.start()
+        self._begin_conversation()
+        for notice in (*self.options.notices, *self.keeper.notices):
+            self.view.say(notice, "warning")
+        self.chat.start()
 
     def _leave_on_signals(self) -> None:
         """Give the terminal back before an end from outside, as after one from inside."""
@@ -217,13 +225,17 @@ class SpecchatApp(App[None], inherit_bindings=False):
         self._fit(event.size.width, event.size.height)
 
     def _fit(self, width: int, height: int) -> None:
-        """Which panes have room."""
+        """Which panes have room. Not by classes of the screen, which would restyle all that is on it."""
         small = width < SMALLEST[0] or height < SMALLEST[1]
         wide = width >= WIDE
-        screen = self.chat_screen
-        screen.set_class(small, "-small")
-        screen.set_class(wide, "-wide")
-        screen.set_class(self._panel_wanted if wide else self._panel_over, "-panel")
+        panel = self._panel_wanted if wide else self._panel_over
+        for pane in (self.header, self.main, self.foot):
+            pane.display = not small
+        self.small.display = small
+        self.panel.display = panel
+        self.panel.set_class(wide, "-beside")
+        self.transcript.display = wide or not panel
+        self.strip.display = not (wide and panel)
         # What was hidden missed the figures meanwhile.
         self.call_after_refresh(self.view.figures_changed)
 

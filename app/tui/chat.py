@@ -413,6 +413,9 @@ class Chat:
 
     def _switched(self, event: Switched) -> None:
         self.proposer, self.options, self.draft = event.proposer, event.options, event.draft
+        if self.loaded is not None:
+            # What was being loaded for the proposer is there, or has failed.
+            self._state(EngineState())
         # The draft is part of what is loaded again after a crash.
         if event.draft is None:
             self.load = replace(self.load, draft=None)

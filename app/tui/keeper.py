@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from app.chat.conversation import Conversation, title_of
@@ -16,15 +17,19 @@ class Keeper:
     """The session of this window. A chat goes on without a store where there cannot be one."""
 
     def __init__(self, path: Path) -> None:
-        """Open the store. What a person should know about that is in `notices`."""
+        """path: the file of the store; it is used from `start` on."""
+        self._path = path
         self.notices: tuple[str, ...] = ()
         self.store: Store | None = None
         self.identity: str | None = None
         self.title = ""
         self._revision = 0
         self._failed = False
+
+    def start(self) -> None:
+        """Open the store. What a person should know about that is in `notices`."""
         try:
-            self.store = Store.open(path)
+            self.store = Store.open(self._path)
             self.store.purge(_PURGE_SECONDS)
         except SpecchatError as error:
             self.notices = (f"Chats are not kept: {error}",)
@@ -69,7 +74,11 @@ class Keeper:
             raise SpecchatError("There are no kept chats to open.")
         saved = self.store.load(identity)
         self.identity, self.title, self._revision = saved.identity, saved.title, saved.revision
-        return saved.conversation
+        last = saved.conversation.last
+        if last is None or last.answer is None or last.answer.end is not None:
+            return saved.conversation
+        # The chat was ended from outside while this grew: it can be gone on with.
+        return saved.conversation.answered(replace(last.answer, end="crashed"))
 
     def renamed(self) -> None:
         """The list of sessions may have given this one another title."""

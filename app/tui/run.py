@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from app.settings.file import read_settings, settings_path
 from app.settings.values import Settings
 from app.tui.options import ChatOptions, data_folder, last_model
 
+_SWITCH_SECONDS = 0.0005
 # Names of the command line that the settings call otherwise.
 _SAMPLING = {"temp": "temperature"}
 _MODEL = {"ctx": "context_length", "kv_type": "cache_type"}
@@ -25,6 +27,10 @@ def run(given: Mapping[str, object]) -> int:
 
     Raises SpecchatError before the screen is taken: for settings that are wrong, or without a terminal.
     """
+    # What is loaded now stays: looking for garbage in it would only hold up the first frame.
+    gc.disable()
+    # The thread that writes to the terminal waits for the others no longer than this.
+    sys.setswitchinterval(_SWITCH_SECONDS)
     settings = with_arguments(read_settings(settings_path()), given)
     if settings.model.name is None:
         settings = replace(settings, model=replace(settings.model, name=last_model(data_folder())))

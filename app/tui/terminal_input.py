@@ -13,6 +13,8 @@ from textual._ansi_sequences import ANSI_SEQUENCES_KEYS
 from textual._xterm_parser import BRACKETED_PASTE_END, BRACKETED_PASTE_START, XTermParser
 from textual.message import Message
 
+from app.tui.prompt.pastes import cleaned
+
 # The modules that make a parser, each on its own systems.
 _DRIVERS = ("textual.drivers.linux_driver", "textual.drivers.win32")
 
@@ -75,7 +77,8 @@ class PasteParser(XTermParser):
         whole = "".join(paste)
         end = len(whole) - len(recent) + place
         self._paste, self._recent = None, ""
-        yield events.Paste(whole[:end].replace("\x00", ""))
+        # Clean for every field that it may go to.
+        yield events.Paste(cleaned(whole[:end]))
         return whole[end + len(BRACKETED_PASTE_END) :]
 
 

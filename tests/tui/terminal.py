@@ -203,9 +203,9 @@ class Terminal:
         raise AssertionError(f"Esc does not close it:\n{self.text}")
 
     def read_for(self, seconds: float) -> None:
-        """Let so much time pass."""
+        """Let so much time pass, and a little more where a frame is being drawn."""
         deadline = time.monotonic() + seconds
-        while (time.monotonic() < deadline or self._draws) and self._read():
+        while time.monotonic() < deadline + self._draws and self._read():
             pass
 
     def wait_for_stop(self, seconds: float = PATIENCE) -> None:

@@ -76,8 +76,16 @@ def assert_harmless(terminal: Terminal) -> None:
         assert re.findall(r"\x1b\[\?1049([hl])", written) == ["h", "l"]
 
 
+OPTIONS = (
+    Option("off", "plain", None),
+    Option("lookup", f"way-summary {HOSTILE}", None),
+    Option("draft", "smaller", f"way-option {HOSTILE}"),
+    Option("skip", "fewer", None),
+)
+
+
 class HostileEngine(ScriptedEngine):
-    """Says everything that an engine can say in hostile words. "fail", "crash" and others are answered so."""
+    """Says all that an engine can say in hostile words; to "fail" and "crash" it does so first."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -108,21 +116,14 @@ class HostileEngine(ScriptedEngine):
             self.tell(Crashed("was killed by SIGKILL", f"way-details {HOSTILE}\n" * 3))
             return
         self.tell(Loading(f"way-loading {HOSTILE}", 0.5))
-        options = (
-            Option("off", "plain", None),
-            Option("lookup", f"way-summary {HOSTILE}", None),
-            Option("draft", "smaller", f"way-option {HOSTILE}"),
-            Option("skip", "fewer", None),
-        )
         name = f"way-model {HOSTILE}"
-        self.tell(Loaded(name, f"/way {HOSTILE}", f"way {HOSTILE}", 8192, 8192, options, "d.gguf", 0.01))
+        self.tell(Loaded(name, f"/way {HOSTILE}", f"way {HOSTILE}", 8192, 8192, OPTIONS, "d.gguf", 0.01))
 
     def _switch(self, command: SetProposer) -> None:
-        assert self.last(Load)
-        if command.name == "skip" and not command.agreed:
+        if command.name == "skip":
             self.tell(Asked("skip", f"way-asked {HOSTILE}?"))
         else:
-            self.tell(Switched("off", (), "d.gguf", f"way-switched {HOSTILE}"))
+            self.tell(Switched(command.name, OPTIONS, "d.gguf", f"way-switched {HOSTILE}"))
 
     def _answer(self, command: Generate) -> None:
         asked = command.messages[-1].content
@@ -203,7 +204,7 @@ def test_what_an_engine_says(home: Home) -> None:
 
 def test_what_an_engine_says_in_dialogues(home: Home) -> None:
     """Lost otherwise: the same, through questions, comparisons and a crash's last words."""
-    with chatting(home) as terminal:
+    with chatting(home, "--proposer", "lookup") as terminal:
         terminal.wait_for("way-model [/INST]")
         terminal.ask("Hello")
         terminal.wait_for("tok/s ·")
@@ -211,6 +212,9 @@ def test_what_an_engine_says_in_dialogues(home: Home) -> None:
         terminal.wait_for("way-not-run [/INST]")
         terminal.wait_for("way-one")
         terminal.close("way-one")
+        terminal.key("f2")
+        terminal.wait_for(f"way-asked {LETTERS}")
+        terminal.close("way-asked")
         terminal.ask("crash")
         terminal.wait_for("while it loaded the model")
         terminal.type("d")

@@ -343,7 +343,7 @@ def test_an_answer_that_was_cut_goes_on_where_it_ended() -> None:
     async def body(transcript: Transcript, pilot: Pilot[None]) -> None:
         cut = answered("Once upon", "crashed", FIGURES)
         transcript.show(Conversation((Exchange(Question("Go."), cut),)))
-        assert "the engine crashed, Ctrl+L goes on" in view(transcript)
+        assert "cut short, Ctrl+L goes on" in view(transcript)
         transcript.begin_answer(cut)
         transcript.extend([step([" a time"])])
         assert "Once upon a time" in view(transcript) and "crashed" not in view(transcript)

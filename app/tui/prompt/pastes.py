@@ -6,7 +6,6 @@ import os
 import shlex
 from pathlib import Path
 from urllib.parse import urlsplit
-from urllib.request import url2pathname
 
 from app.chat.gate import clean
 
@@ -64,6 +63,9 @@ def _unescaped(word: str) -> str | None:
 def _file_of(word: str) -> str | None:
     word = word.strip().strip("\"'")
     if word.startswith("file://"):
+        # Loaded where it is needed: it brings all of HTTP with it.
+        from urllib.request import url2pathname
+
         word = url2pathname(urlsplit(word).path)
     path = Path(word)
     # os.path.isfile takes a name that no file system allows for one that does not exist.

@@ -142,7 +142,8 @@ class Row(Vertical):
             return Options(choices_of(self.field), str(value))
         if self.field.kind == "switch":
             return Options(_SWITCH, _SWITCH[bool(value)])
-        text = "" if value is None else f"{value}"
+        # What a command line named may hold anything.
+        text = "" if value is None else clean(f"{value}")
         if self.field.kind == "lines":
             return Lines(text, compact=True, show_line_numbers=False, highlight_cursor_line=False)
         if isinstance(value, float):

@@ -1,12 +1,17 @@
-"""The code blocks of an answer, found by the parser that also draws it."""
+"""The code blocks of an answer, found by the parser that also draws it.
+
+The parser is loaded with the first answer: the first frame must not wait for it.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-from markdown_it import MarkdownIt
+from typing import TYPE_CHECKING
 
 from app.chat.gate import clean
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +24,8 @@ class CodeBlock:
 
 def parser() -> MarkdownIt:
     """Markdown as answers use it. HTML is text: a tag that is not shown would be swallowed."""
+    from markdown_it import MarkdownIt
+
     return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 
 

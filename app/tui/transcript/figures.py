@@ -13,7 +13,7 @@ _ENDINGS: dict[str, str] = {
     "stop_string": "ended at a stop string",
     "context": "cut: the context is full",
     "cancelled": "stopped by you",
-    "crashed": "cut: the engine crashed, {} goes on",
+    "crashed": "cut short, {} goes on",
 }
 
 

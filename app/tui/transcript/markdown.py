@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
-from markdown_it.tree import SyntaxTreeNode
 from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
@@ -22,6 +22,9 @@ from app.tui.transcript.highlighting import highlighted
 from app.tui.transcript.palette import Palette
 from app.tui.transcript.tables import table
 
+if TYPE_CHECKING:
+    from markdown_it.tree import SyntaxTreeNode
+
 BULLETS = "•◦▪"
 _EMPHASIS = {"em": Style(italic=True), "strong": Style(bold=True), "s": Style(strike=True)}
 
@@ -32,6 +35,8 @@ _PROSE = range(50, 121)
 def markdown(source: str, width: int, palette: Palette, block: str = "", place: int = 0) -> list[Line]:
     """The lines of a Markdown text that stands at `place` of the block's source."""
     drawing = _Drawing(source, width, palette, block, place)
+    from markdown_it.tree import SyntaxTreeNode
+
     return drawing.blocks(SyntaxTreeNode(parser().parse(source)).children, (), (), palette.body)
 
 
