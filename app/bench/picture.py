@@ -20,7 +20,7 @@ from app.settings.values import LoadSettings, LookSettings, SamplingSettings, Se
 from app.tui.app import SpecchatApp
 from app.tui.options import ChatOptions
 
-QUESTION = "Repeat the report's first two paragraphs word for word."
+QUESTION = "Repeat the report word for word, from its beginning."
 _PATIENCE = 300.0
 
 

@@ -38,7 +38,8 @@ class Timed:
             elif isinstance(event, Done):
                 seconds = time.monotonic() - (self._first or time.monotonic())
                 tokens = len(event.finished.token_ids) - self._untimed
-                self._done({"seconds": seconds, "tokens": tokens})
+                shown = event.finished.tokens_per_second or 0.0
+                self._done({"received": tokens / seconds, "shown": shown})
 
         self._client.start(timed)
 

@@ -26,9 +26,11 @@ _PASTE = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Seconds, but for the rates; ratio: the median of app over one-shot, pair by pair."""
+    """Seconds, but for the rates; ratio: the median of app over one-shot, pair by pair, both by the figure
+    that they show; received: the app's tokens over the time from its first batch of them to the end."""
 
     app_tokens_per_second: float
+    received_tokens_per_second: float
     oneshot_tokens_per_second: float
     ratio: float
     pairs: int
@@ -49,8 +51,8 @@ def chat(model: Path, *arguments: str) -> Iterator[Terminal]:
             yield terminal
 
 
-def app_rate(model: Path, proposer: str, tokens: int) -> float:
-    """Tokens per second from the first batch of passes to the end, as the app received them."""
+def app_rates(model: Path, proposer: str, tokens: int) -> tuple[float, float]:
+    """Tokens per second of a reply in the app: as it shows them, and as it received them."""
     with tempfile.TemporaryDirectory() as folder:
         arguments = (str(model), proposer, str(tokens), PROMPT, folder)
         with Terminal((sys.executable, "-m", "app.bench.timed_chat", *arguments), *SIZE) as terminal:
@@ -59,7 +61,7 @@ def app_rate(model: Path, proposer: str, tokens: int) -> float:
         if not result.exists():
             raise SpecchatError(f"The chat ended without a reply: {written[-300:].decode(errors='replace')}")
         figures = json.loads(result.read_text(encoding="utf-8"))
-    return float(figures["tokens"] / figures["seconds"])
+    return float(figures["shown"]), float(figures["received"])
 
 
 def oneshot_rate(model: Path, proposer: str, tokens: int) -> float:
@@ -109,16 +111,19 @@ def paste(model: Path, text: str) -> float:
 
 def run(model: Path, pairs: int, tokens: int, proposer: str) -> Result:
     """All of it, app and one-shot taking turns."""
-    app, oneshot = [], []
+    app, received, oneshot = [], [], []
     for number in range(pairs):
         print(f"\rpair {number + 1} of {pairs}", end="", file=sys.stderr, flush=True)
-        app.append(app_rate(model, proposer, tokens))
+        shown, arrived = app_rates(model, proposer, tokens)
+        app.append(shown)
+        received.append(arrived)
         oneshot.append(oneshot_rate(model, proposer, tokens))
     print(file=sys.stderr)
     latencies = keys(model, 120)
     lines = "\n".join(f"line {number} of a long document" for number in range(_PASTE // 32))
     return Result(
         median(app),
+        median(received),
         median(oneshot),
         median(one / other for one, other in zip(app, oneshot, strict=True)),
         pairs,
@@ -144,6 +149,7 @@ def main(arguments: Sequence[str]) -> int:
         print(json.dumps(asdict(result)))
         return 0
     print(f"app          {result.app_tokens_per_second:8.1f} tok/s (median of {result.pairs}, in turn)")
+    print(f"  received   {result.received_tokens_per_second:8.1f} tok/s")
     print(f"specchat -p  {result.oneshot_tokens_per_second:8.1f} tok/s")
     print(f"ratio        {result.ratio:8.3f}       (median of the pairs)")
     print(f"first frame  {result.first_frame:8.2f} s     from the command, median of 5")

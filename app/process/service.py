@@ -41,7 +41,7 @@ from app.process.messages import (
 from app.process.pieces import Pieces, begun_whole
 
 # Seconds between two batches of passes: each wakes the screen, which shares the CPU with the model.
-BATCH_SECONDS = 0.1
+BATCH_SECONDS = 0.2
 
 
 class Service:

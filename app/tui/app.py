@@ -43,7 +43,7 @@ from app.tui.theme import THEMES
 from app.tui.transcript.answer import Keys
 from app.tui.transcript.code_blocks import code_blocks
 from app.tui.transcript.transcript import Transcript
-from app.tui.view import PaneView
+from app.tui.view import FIGURES_SECONDS, PaneView
 
 if TYPE_CHECKING:
     from app.tui.compare.screen import CompareScreen
@@ -147,6 +147,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
         """What the first frame does not wait for."""
         gc.freeze()
         gc.enable()
+        self.set_interval(FIGURES_SECONDS, self.view.tick)
         self.keeper.start()
         self._begin_conversation()
         for notice in (*self.options.notices, *self.keeper.notices):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 from app.chat.conversation import Answer, Question
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
     from app.tui.app import SpecchatApp
 
 # Figures that change faster than this cannot be read, and each change costs the model time.
-_FIGURES_SECONDS = 0.12
+FIGURES_SECONDS = 0.4
 
 
 class PaneView:
@@ -24,7 +23,8 @@ class PaneView:
         # Chips whose tokens are being counted, by the number of the count.
         self._counting: dict[int, int] = {}
         self._counts = 0
-        self._figures_shown = 0.0
+        self._stale = False
+        self._ticks = 0
 
     @property
     def model_name(self) -> str:
@@ -57,17 +57,30 @@ class PaneView:
         self._app.transcript.show(self._app.chat.conversation)
 
     def figures_changed(self) -> None:
+        """While a reply is made, `tick` shows them: apart from its text, as Textual paints the smallest
+        rectangle round all that changes at one time."""
+        if self._app.chat.busy:
+            self._stale = True
+        else:
+            self._show_figures()
+
+    def tick(self) -> None:
+        """Show figures that changed since the last time; called every FIGURES_SECONDS."""
+        self._ticks += 1
+        if self._stale:
+            # The meter lies far from the panel: painted together, all that is between is painted.
+            self._show_figures(meter=self._ticks % 3 == 0)
+
+    def _show_figures(self, meter: bool = True) -> None:
+        self._stale = False
         app, chat = self._app, self._app.chat
-        now = time.monotonic()
-        if chat.busy and now - self._figures_shown < _FIGURES_SECONDS:
-            return
-        self._figures_shown = now
         figures = chat.figures.snapshot()
         if app.panel.display:
             app.panel.show(figures, chat.engine, chat.options)
         if app.strip.display:
             app.strip.show(figures, chat.engine)
-        app.prompt.meter.show(chat.used, chat.loaded.context_length if chat.loaded else None)
+        if meter:
+            app.prompt.meter.show(chat.used, chat.loaded.context_length if chat.loaded else None)
 
     def state_changed(self) -> None:
         app, chat = self._app, self._app.chat
@@ -75,8 +88,7 @@ class PaneView:
         app.header.show(self.model_name, app.keeper.title)
         if app.transcript.model_name != self.model_name:
             app.transcript.model_name = self.model_name
-        self._figures_shown = 0.0
-        self.figures_changed()
+        self._show_figures()
 
     def say(self, text: str, kind: str = "information") -> None:
         severity = {"warning": "warning", "error": "error"}.get(kind, "information")

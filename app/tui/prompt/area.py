@@ -161,6 +161,8 @@ class PromptArea(Vertical):
     def busy(self, busy: bool) -> None:
         """While a reply is written, nothing is sent."""
         self._busy = busy
+        # A cursor that blinks has the screen painted twice a second, at the model's cost.
+        self._editor.cursor_blink = not busy
         self._settle()
 
     def paste(self, text: str) -> None:

@@ -58,6 +58,7 @@ class ContextMeter(Static):
         self._used: int | None = None
         self._capacity: int | None = None
         self._compact = False
+        self._cells = 0
 
     def on_mount(self) -> None:
         self._redraw()
@@ -71,4 +72,7 @@ class ContextMeter(Static):
         self._redraw()
 
     def _redraw(self) -> None:
-        self.update(meter_text(self._used, self._capacity, self._compact))
+        text = meter_text(self._used, self._capacity, self._compact)
+        # A layout is one of the whole screen, ten times the cost of this line, at each batch of passes.
+        self.update(text, layout=text.cell_length != self._cells)
+        self._cells = text.cell_length

@@ -68,8 +68,11 @@ class Canvas(ScrollView):
             self.refresh()
             return
         for row in range(top, top + self.size.height):
-            known = self._strips.get(row)
-            if known is None or known[0] is not self.sheet.line(row):
+            known, line = self._strips.get(row), self.sheet.line(row)
+            if known is not None and known[0] is not line and known[0] == line:
+                # Made anew, and the same: were it painted, so would be all between it and the end.
+                self._strips[row] = (line, known[1])
+            elif known is None or known[0] is not line:
                 self.refresh_line(row)
 
     def forget(self) -> None:
