@@ -176,10 +176,10 @@ def adopt(field: Field, raw: object) -> Value:
         raise ValueError(f"give {listed(choices_of(field))}")
     if field.kind == "texts":
         if isinstance(raw, list | tuple) and all(isinstance(each, str) for each in raw):
-            return tuple(map(clean, raw))
+            return tuple(raw)
         raise ValueError('give a list of texts, such as ["models", "drafts"]')
     if isinstance(raw, str):
-        return clean(raw)
+        return raw
     raise ValueError("give a text in quotation marks")
 
 

@@ -14,6 +14,7 @@ from textual.widgets import ContentSwitcher, Input, Static, TextArea
 from app.process.messages import Option
 from app.settings.fields import FIELDS, default
 from app.settings.values import ChatSettings, LoadSettings, SamplingSettings, Settings
+from app.tui.actions import BY_NAME
 from app.tui.settings.remap import KeyList, KeyWanted
 from app.tui.settings.row import Options, Row
 from app.tui.settings.screen import SettingsScreen
@@ -145,13 +146,18 @@ def test_a_theme_is_shown_while_it_is_chosen_and_goes_with_escape() -> None:
     assert host.results == [None]
 
 
+def _row_of(action: str) -> int:
+    return list(BY_NAME).index(action)
+
+
 def test_a_key_is_given_whatever_it_does_elsewhere() -> None:
     """Else: pressing F5 for a new key runs what F5 does, and the list does not change."""
 
     async def body(host: Host, pilot: Pilot[None]) -> None:
         keys = host.screen.query_one(KeyList)
-        await pilot.press("left", "down", "down")
+        await pilot.press("left", "down")
         assert host.focused is keys
+        keys.highlighted = _row_of("next_proposer")
         await pilot.press("enter", "f5")
         assert "F5 is taken" in host.said
         assert "Run the last prompt" in host.said
@@ -182,7 +188,7 @@ def test_a_default_key_that_another_took_is_not_given_back() -> None:
         await pilot.pause()
         keys = host.screen.query_one(KeyList)
         keys.focus()
-        keys.highlighted = 1
+        keys.highlighted = _row_of("next_proposer")
         await pilot.press("delete")
         assert "F2 is used by" in host.said
         assert keys.overrides == {"next_proposer": "f12", "automatic_k": "f2"}
