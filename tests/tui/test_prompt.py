@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from textual import events
-from textual._xterm_parser import XTermParser
 from textual.app import App, ComposeResult
 from textual.message import Message
 from textual.pilot import Pilot
@@ -134,16 +133,6 @@ def test_enter_sends_and_the_newline_keys_do_not() -> None:
         assert host.editor.text == "" and host.editor.size.height == 1
         await pilot.press("enter", "space", "enter")
         assert len(host.questions) == 1
-
-    run(body)
-
-
-def test_alt_enter_is_known_in_terminals_of_the_old_kind() -> None:
-    """Else: it reads as Enter there, and sends."""
-
-    async def body(host: Host, pilot: Pilot[None]) -> None:
-        keys = [event for event in XTermParser().feed("\x1b\r") if isinstance(event, events.Key)]
-        assert [key.key for key in keys] == ["alt+enter"]
 
     run(body)
 

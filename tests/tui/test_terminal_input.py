@@ -7,7 +7,8 @@ import random
 from textual import events
 from textual._xterm_parser import XTermParser
 
-from app.tui.terminal_input import PasteParser
+from app.chat.gate import clean
+from app.tui.terminal_input import PasteParser, teach_input
 
 PIECES = (
     "a",
@@ -37,7 +38,7 @@ def test_whatever_the_cuts_keys_and_pastes_are_those_that_were_sent() -> None:
         sent = [rng.choice(PIECES) for _ in range(rng.randint(1, 8))]
         data = "".join(sent) + "z"
         whole = read(PasteParser(), [data])
-        pastes = [piece[6:-6] for piece in sent if piece.startswith("\x1b[200~")]
+        pastes = [clean(piece[6:-6]) for piece in sent if piece.startswith("\x1b[200~")]
         assert [text for kind, text in whole if kind == "paste"] == pastes
         keys = [read(XTermParser(), [piece]) for piece in (*sent, "z") if not piece.startswith("\x1b[200~")]
         assert [each for each in whole if each[0] == "key"] == [key for each in keys for key in each]
@@ -60,3 +61,9 @@ def test_a_megabyte_is_one_paste() -> None:
     data = f"\x1b[200~{text}\x1b[201~"
     chunks = [data[start : start + 4096] for start in range(0, len(data), 4096)]
     assert read(PasteParser(), chunks) == [("paste", text)]
+
+
+def test_alt_enter_is_known_in_terminals_of_the_old_kind() -> None:
+    """Else: it reads as Enter there, and sends what was half written."""
+    teach_input()
+    assert read(PasteParser(), ["\x1b\r"]) == [("key", "alt+enter")]
