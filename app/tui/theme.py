@@ -106,7 +106,13 @@ TERMINAL = Theme(
     error="ansi_red",
     boost="ansi_default",
     dark=True,
+    # Else Textual would send its own idea of these colours.
+    ansi=True,
     variables={
+        "ansi-background": "ansi_default",
+        "ansi-foreground": "ansi_default",
+        "screen-selection-background": "ansi_cyan",
+        "screen-selection-foreground": "ansi_black",
         "muted": "ansi_bright_black",
         "faint": "ansi_bright_black",
         "rule": "ansi_bright_black",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.chat.conversation import Conversation
+from app.chat.conversation import Answer, Conversation, Exchange, Question
 from app.chat.store import Store
 from app.engine.events import Prefill
 from app.process.messages import (
@@ -421,10 +421,17 @@ def test_a_terminal_that_is_too_small_says_so_and_recovers(tmp_path: Path) -> No
 def test_resizing_a_long_chat_leaves_it_right(tmp_path: Path) -> None:
     async def body() -> None:
         async with chatting(tmp_path) as chat:
-            for number in range(50):
-                await chat.ask(f"Q{number}")
-                chat.engine.reply(f"Answer number {number} with some words to wrap over lines. " * 4)
-                await chat.settle()
+            words = "with some words to wrap over lines. " * 4
+            chat.app.chat.show(
+                Conversation(
+                    tuple(
+                        Exchange(
+                            Question(f"Q{number}"), Answer(f"Answer number {number} {words}", end="stop")
+                        )
+                        for number in range(50)
+                    )
+                )
+            )
             for turn in range(20):
                 await chat.pilot.resize_terminal(60 + (turn * 37) % 110, 16 + (turn * 11) % 40)
             await chat.pilot.resize_terminal(120, 40)
