@@ -96,7 +96,8 @@ class Assembly:
         self._proposers: dict[str, Proposer] = {}
         # The draft model's own, so that it can be unloaded before the rest.
         self._draft_stack = self._stack.enter_context(ExitStack())
-        self._draft: Path | None = None
+        # The files that proposers opened, by their names.
+        self._files: dict[str, Path] = {}
         self._knowledge = Knowledge(knowledge_file())
         path = find_model(setup.model)
         self.target: Model = self._stack.enter_context(open_model(path, setup.model_settings, progress))
@@ -114,7 +115,11 @@ class Assembly:
     @property
     def draft_path(self) -> Path | None:
         """The file of the draft model, once one was opened."""
-        return self._draft
+        return self._files.get("draft") or self._files.get("skip")
+
+    def file_of(self, proposer: str) -> Path | None:
+        """The file that this proposer has open, None where it has none."""
+        return self._files.get(proposer)
 
     def context_length(self, needed: int = 0) -> int:
         """The context to make: as set, else the default, else as much as is needed and was trained."""
@@ -155,7 +160,8 @@ class Assembly:
 
     def _proposer_name(self, name: str) -> str:
         """All that a proposer's acceptance depends on, but the text."""
-        draft = f" {self._draft.name} {self._draft.stat().st_size}" if name == "draft" and self._draft else ""
+        file = self._files.get(name) if name == "draft" else None
+        draft = f" {file.name} {file.stat().st_size}" if file else ""
         return f"acceptance {self._digest} {name}{draft}"
 
     def automatic(self) -> tuple[str, ...]:
@@ -198,6 +204,7 @@ class Assembly:
         No engine may use the proposer "draft" of before any more.
         """
         self._proposers.pop("draft", None)
+        self._files.pop("draft", None)
         self._draft_stack.close()
         self.setup = replace(self.setup, draft=draft)
 
@@ -209,10 +216,10 @@ class Assembly:
     def _open_draft(self) -> Model:
         if self.setup.draft is None:
             raise UsageError("The proposer draft needs a draft model: give --draft FILE.gguf.")
-        self._draft = find_model(self.setup.draft)
-        return self._draft_stack.enter_context(
-            open_draft(self._draft, self.target, self.setup.model_settings)
-        )
+        path = find_model(self.setup.draft)
+        draft = self._draft_stack.enter_context(open_draft(path, self.target, self.setup.model_settings))
+        self._files["draft"] = path
+        return draft
 
     def _open_skip(self) -> Model:
         path = self.target.path
@@ -225,5 +232,5 @@ class Assembly:
             if size > ASK_ABOVE_BYTES and not self._agree(f"{said} in {folder}. Write it?"):
                 raise UsageError(f"{said} and was not written: agree with --yes, or use --proposer lookup.")
             self._say(f"{said} in {folder}.")
-        self._draft = write_skip(path, header, layers, folder)
-        return self._stack.enter_context(Model(self._draft, self.setup.model_settings))
+        copy = self._files["skip"] = write_skip(path, header, layers, folder)
+        return self._stack.enter_context(Model(copy, self.setup.model_settings))

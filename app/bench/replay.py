@@ -41,16 +41,6 @@ class Trajectory:
 
 
 @dataclass(frozen=True, slots=True)
-class Situation:
-    """A place in a reply. history: prompt and reply so far; left: tokens a draft may have at most;
-    following: the reply from here on."""
-
-    history: list[int]
-    left: int
-    following: Sequence[int]
-
-
-@dataclass(frozen=True, slots=True)
 class Setting:
     """A fixed draft length, and the fewest tokens that must match."""
 
@@ -68,9 +58,6 @@ class Outcome:
     oracle: float
 
 
-Draft = Callable[[Situation], tuple[int, ...]]
-
-
 class Auto:
     """Lookup and controller as the chat uses them; it learns from one reply to the next."""
 
@@ -86,12 +73,13 @@ class Auto:
     def begin(self, history: list[int]) -> None:
         self._lookup.begin(history)
 
-    def draft(self, situation: Situation) -> tuple[int, ...]:
-        forecast = self._lookup.forecast(situation.history, min(LONGEST, situation.left))
+    def draft(self, history: list[int], left: int) -> tuple[int, ...]:
+        """Tokens that may follow. history: prompt and reply so far; left: tokens a draft may have at most."""
+        forecast = self._lookup.forecast(history, min(LONGEST, left))
         k = self._controller.choose([(self._lookup.name, forecast)]).k
         if k == 0:
             return ()
-        return self._lookup.propose(situation.history, k, self._sampler, self._rng).tokens
+        return self._lookup.propose(history, k, self._sampler, self._rng).tokens
 
     def observe(self, history: list[int], drafted: tuple[int, ...], accepted: int, seconds: float) -> None:
         self._lookup.observe(history)
@@ -111,7 +99,7 @@ def replay_auto(trajectories: Sequence[Trajectory], costs: Mapping[int, float]) 
         done = 1
         while done < len(trajectory.reply):
             following = trajectory.reply[done:]
-            drafted = auto.draft(Situation(history, len(following) - 1, following))
+            drafted = auto.draft(history, len(following) - 1)
             accepted = agreeing(drafted, following)
             seconds = costs[1 + len(drafted)]
             history.extend(following[: accepted + 1])

@@ -9,6 +9,9 @@ from app.engine.settings import Sampling
 
 FinishReason = Literal["stop", "length", "stop_string", "context", "cancelled"]
 
+# Plain passes needed before their median counts as this reply's plain speed.
+ENOUGH_PLAIN = 3
+
 
 @dataclass(frozen=True, slots=True)
 class Request:

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from app.engine.calibration import calibrate
 from app.engine.control import LONGEST, Controller
-from app.engine.events import Event, FinishReason, Pass, Prefill, Request, Value
+from app.engine.events import ENOUGH_PLAIN, Event, FinishReason, Pass, Prefill, Request, Value
 from app.engine.reply import Reply
 from app.engine.sampling import Sampler
-from app.engine.statistics import ENOUGH_PLAIN, Statistics
+from app.engine.statistics import Statistics
 from app.engine.verify import Rule, block_rule, match_rule, verify_sampled
 from app.errors import ContextError
 from app.llama import Cancelled, Context

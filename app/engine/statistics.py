@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from statistics import median
 
-from app.engine.events import Finished, FinishReason, Pass, Tally
+from app.engine.events import ENOUGH_PLAIN, Finished, FinishReason, Pass, Tally
 from app.engine.reply import Reply
-
-# Plain passes needed before their median counts as this reply's plain speed.
-ENOUGH_PLAIN = 3
 
 
 class Statistics:

@@ -113,7 +113,7 @@ class Service:
             self._deliver(loaded.set_draft(command.draft))
         elif isinstance(command, FindDrafts):
             target = loaded.assembly.target
-            self._deliver(Drafts(candidates(target, command.folders, loaded.assembly.draft_path)))
+            self._deliver(Drafts(candidates(target, command.folders, loaded.assembly.file_of("draft"))))
         elif isinstance(command, Count):
             self._deliver(
                 Counted(command.identity, len(loaded.assembly.target.tokenise(command.text, False)))

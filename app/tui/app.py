@@ -118,7 +118,6 @@ class SpecchatApp(App[None], inherit_bindings=False):
         self._colours: Literal[0, 1, 2] = 0
         self._panel_wanted = self.settings.look.panel
         self._code_block = 0
-        self._count = 0
 
     def _deliver(self, event: Event) -> None:
         """Called from the link's thread."""

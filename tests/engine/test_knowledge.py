@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.bench.replay import Auto, Situation, agreeing
+from app.bench.replay import Auto, agreeing
 from app.engine.knowledge import VERSION, Knowledge, curve_numbers, curve_of
 
 CURVE = {1: 0.01, 2: 0.012, 9: 0.03}
@@ -89,7 +89,7 @@ def test_poisoned_acceptance_costs_no_more_than_the_ledger_allows(sign: float) -
     spent, done = 0.0, 1
     while done < len(reply):
         following = reply[done:]
-        drafted = auto.draft(Situation(history, len(following) - 1, following))
+        drafted = auto.draft(history, len(following) - 1)
         accepted = agreeing(drafted, following)
         history.extend(following[: accepted + 1])
         done += accepted + 1

@@ -121,9 +121,18 @@ def test_a_draft_is_loaded_used_and_unloaded(tiny_path: Path, tiny_draft_path: P
         assert (loaded := session.until(Switched)).proposer == "draft" and loaded.draft == "draft.gguf"
         _, done = session.reply(generate(2, proposer="draft", k=4))
         assert done.finished.by_proposer["draft"].accepted > 0
+        places = FindDrafts((str(tiny_draft_path.parent),))
+        session.send(SetProposer("skip"))
+        session.send(places)
+        # The copy that skips layers is another file, and takes nothing from the draft.
+        assert [each.name for each in session.until(Drafts).candidates if each.loaded] == ["draft.gguf"]
+        session.send(SetProposer("draft"))
+        assert session.until(Switched).proposer == "draft"
         session.send(SetDraft(None))
         unloaded = session.until(Switched)
         assert unloaded.draft is None and unloaded.proposer == "auto"
+        session.send(places)
+        assert not any(each.loaded for each in session.until(Drafts).candidates)
 
 
 def test_compare_runs_each_proposer_and_says_where_replies_part(tiny_path: Path) -> None:

@@ -10,11 +10,9 @@ from collections import Counter, deque
 from dataclasses import dataclass
 from typing import Literal
 
-from app.engine.events import Finished, Pass, Prefill, Value
+from app.engine.events import ENOUGH_PLAIN, Finished, Pass, Prefill, Value
 from app.engine.expectation import expected_tokens
 
-# As app.engine.statistics.ENOUGH_PLAIN, which cannot be imported without llama.cpp; a test compares them.
-ENOUGH_PLAIN = 3
 # One column of a course that is a rate: long enough to hold some passes, short enough to show a turn.
 WINDOW_SECONDS = 0.5
 # More columns than any place that draws a course has.
