@@ -100,6 +100,10 @@ class Proposer(Protocol):
         """Time spent in a model of its own so far; 0.0 without one."""
 
     @property
+    def stops(self) -> bool:
+        """Whether it drafts token by token and heeds `floor`."""
+
+    @property
     def knowledge(self) -> tuple[float, ...]:
         """What it learned of its acceptance, for `know` of a later run; () where it learns nothing."""
 
@@ -107,16 +111,33 @@ class Proposer(Protocol):
         """Start from what was learned earlier; False, and nothing changes, where that makes no sense."""
 
     def begin(self, history: Sequence[int]) -> None:
-        """Catch up with a history, which may differ in any way from the last one seen."""
+        """Another reply begins, behind a history that may differ in any way from the last one seen. A
+        model of its own reads nothing yet."""
+
+    def behind(self, history: Sequence[int]) -> int:
+        """Tokens that a model of its own would read before its next draft, beyond the one that any draft
+        begins with; 0 without a model."""
+
+    def catch_up(self, history: Sequence[int]) -> None:
+        """Read those tokens now. `history` is the one seen last."""
 
     def forecast(self, history: Sequence[int], limit: int) -> Sequence[float]:
         """The chances that the first 1, 2, … tokens of a proposal for `history` are all accepted, by
         what was seen so far; at most `limit`, fewer where it would propose fewer."""
 
     def propose(
-        self, history: Sequence[int], limit: int, sampler: RowSampler, rng: np.random.Generator
+        self,
+        history: Sequence[int],
+        limit: int,
+        sampler: RowSampler,
+        rng: np.random.Generator,
+        floor: float = 0.0,
     ) -> Proposal:
-        """At most `limit` (≥ 1) tokens that may follow. `history` extends the one seen last."""
+        """At most `limit` (≥ 1) tokens that may follow. `history` extends the one seen last.
+
+        floor: where each token costs time, none is added once the chance that all so far are accepted
+        is below this. A token is only ever held back by what precedes it, which keeps the law.
+        """
 
     def observe(self, history: Sequence[int]) -> None:
         """A pass committed its tokens: `history` is what stands, rejected drafts are gone."""

@@ -46,6 +46,7 @@ class Lookup:
 
     name = "lookup"
     model_seconds = 0.0
+    stops = False
 
     def __init__(self, settings: LookupSettings | None = None) -> None:
         self._settings = settings or LookupSettings()
@@ -77,6 +78,12 @@ class Lookup:
         self._prompt = len(history)
         self.acceptance.restart()
 
+    def behind(self, history: Sequence[int]) -> int:
+        return 0
+
+    def catch_up(self, history: Sequence[int]) -> None:
+        """No model has to read."""
+
     def forecast(self, history: Sequence[int], limit: int) -> Sequence[float]:
         """The chances that the first 1, 2, … `limit` tokens of the copy are all accepted."""
         self.observe(history)
@@ -86,7 +93,12 @@ class Lookup:
         return self.acceptance.survival(match, match.end >= self._prompt, limit)
 
     def propose(
-        self, history: Sequence[int], limit: int, sampler: RowSampler, rng: np.random.Generator
+        self,
+        history: Sequence[int],
+        limit: int,
+        sampler: RowSampler,
+        rng: np.random.Generator,
+        floor: float = 0.0,
     ) -> Proposal:
         """At most `limit` tokens copied from after the latest occurrence; deterministic, so q is None."""
         self.observe(history)

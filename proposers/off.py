@@ -16,6 +16,7 @@ class Off:
 
     name = "off"
     model_seconds = 0.0
+    stops = False
 
     @property
     def knowledge(self) -> tuple[float, ...]:
@@ -27,11 +28,22 @@ class Off:
     def begin(self, history: Sequence[int]) -> None:
         """Nothing to catch up with."""
 
+    def behind(self, history: Sequence[int]) -> int:
+        return 0
+
+    def catch_up(self, history: Sequence[int]) -> None:
+        """No model has to read."""
+
     def forecast(self, history: Sequence[int], limit: int) -> Sequence[float]:
         return ()
 
     def propose(
-        self, history: Sequence[int], limit: int, sampler: RowSampler, rng: np.random.Generator
+        self,
+        history: Sequence[int],
+        limit: int,
+        sampler: RowSampler,
+        rng: np.random.Generator,
+        floor: float = 0.0,
     ) -> Proposal:
         return NOTHING
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from app.arguments import Parser
-from app.engine.control import LONGEST, ThroughputController
+from app.engine.control import LONGEST, Option, ThroughputController
 from app.engine.costs import filled
 from app.engine.events import Pass
 from app.engine.sampling import Sampler
@@ -76,7 +76,7 @@ class Auto:
     def draft(self, history: list[int], left: int) -> tuple[int, ...]:
         """Tokens that may follow. history: prompt and reply so far; left: tokens a draft may have at most."""
         forecast = self._lookup.forecast(history, min(LONGEST, left))
-        k = self._controller.choose([(self._lookup.name, forecast)]).k
+        k = self._controller.choose([Option(self._lookup.name, forecast)]).k
         if k == 0:
             return ()
         return self._lookup.propose(history, k, self._sampler, self._rng).tokens

@@ -10,10 +10,13 @@ from collections.abc import Mapping
 _PLAIN_STEP, _WHOLE_STEP, _WIDTH_STEP = 0.15, 0.02, 0.2
 # One pass that was held up by something else says this much at most.
 _MOST = 2.0
+# A wider pass has to be so much cheaper before passes are filled up to it.
+_CHEAPER = 0.97
 
 
 class CostCurve:
-    """Seconds by width, for every width up to the longest.
+    """Seconds by width, for every width up to the longest: `seconds`, and `padded`, those of the cheapest
+    width that is no narrower.
 
     Between measured widths it is linear, beyond them it goes on by the last slope. A machine that slows
     down, and a context that grows, slow all widths: so a pass moves the whole curve too.
@@ -23,8 +26,7 @@ class CostCurve:
         """measured: seconds by width, that of width 1 among them."""
         self._shape = filled(measured, longest)
         self._scale = 1.0
-        # Index 0 is unused.
-        self.seconds = list(self._shape)
+        self._apply()
 
     def observe(self, width: int, seconds: float) -> None:
         """A pass of this width took so long."""
@@ -36,8 +38,20 @@ class CostCurve:
         else:
             self._scale *= 1.0 + _WHOLE_STEP * (ratio - 1.0)
             self._shape[width] *= 1.0 + _WIDTH_STEP * (ratio - 1.0)
+        self._apply()
+
+    def _apply(self) -> None:
         scale = self._scale
+        # By width; index 0 is unused. cheapest: the width to fill a pass up to, mostly its own.
         self.seconds = [scale * each for each in self._shape]
+        self.cheapest = list(range(len(self.seconds)))
+        self.padded = list(self.seconds)
+        for width in range(len(self.seconds) - 2, 0, -1):
+            if self.padded[width + 1] < _CHEAPER * self.seconds[width]:
+                self.cheapest[width] = self.cheapest[width + 1]
+                self.padded[width] = self.padded[width + 1]
+        # The same by what is drafted: 1, 2, …
+        self.drafted = self.padded[2:]
 
 
 def filled(measured: Mapping[int, float], longest: int) -> list[float]:

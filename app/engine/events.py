@@ -55,7 +55,9 @@ class Pass:
     tokens, origins: what the reply kept. text: what may be shown now (a stop string may hold some
     back). committed - len(tokens) tokens were trimmed by the reply's end. seconds: the whole pass;
     target_seconds and proposer_seconds: the shares spent inside models. values: what the controller
-    expected of each proposer that had something to propose; () with a fixed k.
+    expected of each proposer that had something to propose; () with a fixed k. padded: throw-away
+    positions that made the pass cheaper. reading_seconds: the share of proposer_seconds in which models of
+    proposers read what they had missed.
     """
 
     proposer: str
@@ -69,6 +71,8 @@ class Pass:
     target_seconds: float
     proposer_seconds: float
     values: tuple[Value, ...] = ()
+    padded: int = 0
+    reading_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.engine.calibration import calibrate
-from app.engine.control import LONGEST, Controller
+from app.engine.control import LONGEST, Controller, Option
 from app.engine.events import ENOUGH_PLAIN, Event, FinishReason, Pass, Prefill, Request, Value
 from app.engine.reply import Reply
 from app.engine.sampling import Sampler
@@ -113,11 +113,12 @@ class Engine:
                 raise Cancelled
             target.forward(prompt[start : min(start + chunk, total)], rows=0)
             yield Prefill(target.length, total, shared)
-        for proposer in self.proposers:
-            proposer.begin(self._history)
         drafting = any(proposer.name != "off" for proposer in self.proposers)
         if request.k is None and drafting and not self.controller.calibrated:
             self.calibrate(prompt[-1:])
+        for proposer in self.proposers:
+            proposer.begin(self._history)
+            self._catch_up(proposer)
         statistics.prefill_seconds = time.perf_counter() - started
 
     def _decode(self, reply: Reply, request: Request, statistics: Statistics) -> Iterator[Event]:
@@ -135,15 +136,24 @@ class Engine:
             target_before = target.seconds
             proposers = self.proposers
             proposers_before = sum(each.model_seconds for each in proposers)
+            reading = 0.0
             for each in proposers:
                 if each not in begun:
                     each.begin(history)
+                    reading += self._catch_up(each)
             begun = proposers
-            limit = min(room, target.widest, reply.wanted) - 1
-            proposer, k, values = self._choose(proposers, limit)
-            proposal = proposer.propose(history, k, sampler, rng) if k > 0 else NOTHING
+            widest = min(room, target.widest)
+            limit = min(widest, reply.wanted) - 1
+            proposer, k, floor, values = self._choose(proposers, limit)
+            # One token is read along with the first that is drafted.
+            if k > 0 and proposer.behind(history) > 1:
+                reading += self._read(proposer)
+            proposal = proposer.propose(history, k, sampler, rng, floor) if k > 0 else NOTHING
             drafted = proposal.tokens
-            committed = self._verify(proposal, sampler, rng)
+            padded = 0
+            if self.k is None:
+                padded = self.controller.padding(len(drafted), widest - 1 - len(drafted))
+            committed = self._verify(proposal, padded, sampler, rng)
             accepted = len(committed) - 1
             before = len(reply.tokens)
             reply.take(committed, _origins(proposer.name, len(drafted), accepted))
@@ -166,31 +176,57 @@ class Engine:
                 target_seconds=target.seconds - target_before,
                 proposer_seconds=sum(each.model_seconds for each in proposers) - proposers_before,
                 values=values,
+                padded=padded,
+                reading_seconds=reading,
             )
             statistics.record(entry)
             self.controller.observe(entry)
             yield entry
 
-    def _choose(self, proposers: Sequence[Proposer], limit: int) -> tuple[Proposer, int, tuple[Value, ...]]:
-        """The proposer of the next pass, how many tokens it is to draft, and what was expected of each."""
-        history = self._history
+    def _choose(
+        self, proposers: Sequence[Proposer], limit: int
+    ) -> tuple[Proposer, int, float, tuple[Value, ...]]:
+        """The proposer of the next pass, how many tokens it is to draft at most, where it stops, and what
+        was expected of each."""
         if self.k is not None and len(proposers) == 1:
-            return proposers[0], min(self.k, limit), ()
-        longest = min(limit, LONGEST)
-        forecasts = [each.forecast(history, longest) for each in proposers]
+            return proposers[0], min(self.k, limit), 0.0, ()
+        options = [self._option(each, min(limit, LONGEST)) for each in proposers]
         if self.k is None:
-            options = [(each.name, forecast) for each, forecast in zip(proposers, forecasts, strict=True)]
             choice = self.controller.choose(options)
-            return proposers[choice.option], choice.k, choice.values
+            return proposers[choice.option], choice.k, choice.floor, choice.values
         k = min(self.k, limit)
-        likeliest = max(range(len(proposers)), key=lambda index: sum(forecasts[index][:k]))
-        return proposers[likeliest], k, ()
+        likeliest = max(range(len(proposers)), key=lambda index: sum(options[index].forecast[:k]))
+        return proposers[likeliest], k, 0.0, ()
 
-    def _verify(self, proposal: Proposal, sampler: Sampler, rng: np.random.Generator) -> list[int]:
-        """One pass over the last token and the draft: the committed tokens."""
+    def _option(self, proposer: Proposer, longest: int) -> Option:
+        history = self._history
+        forecast = proposer.forecast(history, longest)
+        return Option(proposer.name, forecast, proposer.behind(history), proposer.stops)
+
+    def _catch_up(self, proposer: Proposer) -> float:
+        """Let a proposer's model read what it has not, where it is likely to be used; seconds."""
+        chosen_anyway = self.k is not None or len(self.proposers) == 1
+        if proposer.behind(self._history) == 0:
+            return 0.0
+        if chosen_anyway or self.controller.promising(self._option(proposer, LONGEST)):
+            return self._read(proposer)
+        return 0.0
+
+    def _read(self, proposer: Proposer) -> float:
+        behind, before = proposer.behind(self._history), proposer.model_seconds
+        proposer.catch_up(self._history)
+        seconds = proposer.model_seconds - before
+        self.controller.caught_up(proposer.name, behind, seconds)
+        return seconds
+
+    def _verify(
+        self, proposal: Proposal, padded: int, sampler: Sampler, rng: np.random.Generator
+    ) -> list[int]:
+        """One pass over the last token, the draft and the padding: the committed tokens."""
         history = self._history
         draft = proposal.tokens
-        rows = self.target.forward([history[-1], *draft], rows=1 + len(draft))
+        width = 1 + len(draft) + padded
+        rows = self.target.forward([history[-1], *draft, *draft[-1:] * padded], rows=width)[: 1 + len(draft)]
         if sampler.greedy:
             # Row by row: the rows behind the first mismatch need not be looked at.
             return match_rule(draft, lambda index: sampler.choose(rows[index], history, draft[:index]))

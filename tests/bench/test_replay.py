@@ -21,7 +21,7 @@ from app.bench.replay import (
     replay_fixed,
     static_length,
 )
-from app.engine.control import ThroughputController
+from app.engine.control import Option, ThroughputController
 from app.errors import SpecchatError
 from proposers.acceptance import CopyAcceptance
 
@@ -119,4 +119,4 @@ def test_a_curve_that_is_none_says_so(tmp_path: Path, text: str) -> None:
 def test_a_controller_without_a_curve_drafts_nothing() -> None:
     controller = ThroughputController()
     controller.calibrate({})
-    assert controller.choose([("lookup", [0.9, 0.8])]).k == 0
+    assert controller.choose([Option("lookup", [0.9, 0.8])]).k == 0

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import pytest
 
-from app.engine.control import LONGEST, ThroughputController
+from app.engine.control import LONGEST, Option, ThroughputController
 from app.engine.events import Pass
 
 # A proposer that is sure of itself, whatever comes of it: the worst that a controller can be told.
@@ -29,7 +30,7 @@ def a_pass(drafted: int, accepted: int, seconds: float) -> Pass:
 
 
 def chosen_k(controller: ThroughputController, forecast: list[float]) -> int:
-    return controller.choose([("lookup", forecast)]).k
+    return controller.choose([Option("lookup", forecast)]).k
 
 
 def run(
@@ -126,3 +127,71 @@ def test_an_adversary_costs_at_most_the_budget(costs: dict[int, float], taught_f
         spent += costs[k + 1]
         plain += (accepted + 1) * costs[1]
         assert spent <= 1.02 * plain + costs[1] + 1e-9
+
+
+def test_a_pass_is_filled_up_to_a_cheaper_width() -> None:
+    """Where eight positions cost less than six, five drafted tokens are best checked in a pass of eight."""
+    controller = calibrated({**JUMPING, 8: 25.0})
+    assert controller.padding(drafted=5, room=10) == 2
+    assert controller.padding(drafted=5, room=1) == 0
+    assert controller.padding(drafted=7, room=10) == 0
+    assert controller.padding(drafted=0, room=10) == 0
+    assert calibrated(LINEAR).padding(drafted=5, room=10) == 0
+
+
+def test_a_wider_pass_counts_for_the_width_that_it_had() -> None:
+    """Else the cost of eight positions is learned as that of six, which then look cheap."""
+    controller = calibrated(LINEAR)
+    before = controller.costs
+    for _ in range(50):
+        controller.observe(replace(a_pass(5, 5, 20.0), padded=2))
+    after = controller.costs
+    assert after[8] / before[8] > 2 * after[6] / before[6]
+
+
+def test_a_draft_that_has_much_to_read_first_waits_until_it_is_earned() -> None:
+    """Reading a long prompt for one pass would cost more than the ledger allows."""
+    controller = calibrated(LINEAR)
+    controller.caught_up("draft", tokens=10, seconds=1.0)
+    controller.observe(replace(a_pass(4, 4, 3.0), proposer="draft", proposer_seconds=0.4))
+    ready = Option("draft", [0.9, 0.81, 0.7, 0.6], behind=0)
+    assert controller.choose([ready]).k > 0
+    behind = ready._replace(behind=1000)
+    choice = controller.choose([behind])
+    assert choice.k == 0
+    assert not choice.values[0].affordable
+    assert controller.promising(behind)
+    assert not controller.promising(Option("draft", [0.01], behind=1000))
+
+
+def test_a_draft_model_goes_on_while_it_is_sure_and_stops_where_it_no_longer_pays() -> None:
+    """The k that is best on average is too long for an unsure start, and too short for a sure one."""
+    controller = calibrated(LINEAR)
+    for _ in range(20):
+        controller.observe(replace(a_pass(4, 4, 2.4), proposer="draft", proposer_seconds=0.4))
+    forecast = [0.7**j for j in range(1, LONGEST + 1)]
+    fixed = controller.choose([Option("draft", forecast)])
+    free = controller.choose([Option("draft", forecast, stops=True)])
+    assert free.k == 2 * fixed.k
+    assert fixed.floor == 0.0 < free.floor < 1.0
+
+
+def test_the_longer_draft_is_within_the_ledger_too() -> None:
+    """Twice the k must not cost twice what is left to spend."""
+    controller = calibrated(LINEAR)
+    spent = plain = 0.0
+    for _ in range(3000):
+        k = controller.choose([Option("draft", FORECAST, stops=True)]).k
+        seconds = LINEAR[k + 1] + 0.3 * k
+        controller.observe(
+            replace(
+                a_pass(k, 0, seconds),
+                proposer="draft",
+                target_seconds=LINEAR[k + 1],
+                proposer_seconds=0.3 * k,
+            )
+        )
+        spent += seconds
+        plain += LINEAR[1]
+    # The first draft's own cost is not known before it was made.
+    assert spent <= 1.02 * plain + LINEAR[1] + 0.3 * LONGEST

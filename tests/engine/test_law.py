@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from app.engine.control import ThroughputController
+from app.engine.control import Choice, Controller, Option, ThroughputController
 from app.engine.events import Finished, Request
 from app.engine.loop import Engine
 from app.engine.sampling import Sampler
@@ -42,6 +42,20 @@ SAMPLING = Sampling(
     presence_penalty=0.05,
 )
 SETTINGS = ContextSettings(threads=1, chunk=64)
+
+
+class Unsteady(ThroughputController):
+    """Lets a draft end where its model is unsure, and fills passes up with throw-away positions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calibrate({1: 1.0, 2: 1.0})
+
+    def choose(self, options: Sequence[Option]) -> Choice:
+        return Choice(0, min(DRAFTED, len(options[0].forecast)), 0.35, ())
+
+    def padding(self, drafted: int, room: int) -> int:
+        return min(drafted % 3, room)
 
 
 class Lab:
@@ -87,7 +101,8 @@ class Lab:
         return replies
 
     def reply(self, engine: Engine, seed: int) -> Finished:
-        *_, finished = engine.generate(Request(self.prompt, SAMPLING, seed, max_tokens=TOKENS, k=DRAFTED))
+        k = None if isinstance(engine.controller, Unsteady) else DRAFTED
+        *_, finished = engine.generate(Request(self.prompt, SAMPLING, seed, max_tokens=TOKENS, k=k))
         assert isinstance(finished, Finished)
         return finished
 
@@ -112,15 +127,20 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     made.close()
 
 
-def make_engine(target: Context, *proposers: Proposer, rule: Rule = block_rule) -> Engine:
+def make_engine(
+    target: Context, *proposers: Proposer, rule: Rule = block_rule, controller: Controller | None = None
+) -> Engine:
     target.rollback(0)
-    return Engine(target, proposers, ThroughputController(), rule=rule)
+    return Engine(target, proposers, controller or ThroughputController(), rule=rule)
 
 
 CASES: dict[str, Callable[[Lab], Engine]] = {
     "lookup": lambda lab: make_engine(lab.target, Lookup()),
     "draft, block rule": lambda lab: make_engine(lab.target, Draft(lab.draft), rule=block_rule),
     "draft, token rule": lambda lab: make_engine(lab.target, Draft(lab.draft), rule=token_rule),
+    "draft that stops, passes padded": lambda lab: make_engine(
+        lab.target, Draft(lab.draft), controller=Unsteady()
+    ),
     "whichever is likelier": lambda lab: make_engine(lab.target, Lookup(), Draft(lab.draft)),
 }
 
