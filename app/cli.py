@@ -190,6 +190,12 @@ def _bench(arguments: Sequence[str]) -> int:
     return bench(arguments)
 
 
+def _compare(arguments: Sequence[str]) -> int:
+    from app.bench.compare import main as compare
+
+    return compare(arguments)
+
+
 def _skip_search(arguments: Sequence[str]) -> int:
     from app.bench.skip_search import main as search
 
@@ -211,6 +217,7 @@ def _explore(arguments: Sequence[str]) -> int:
 _COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
     "bench": _bench,
     "calibrate": _calibrate,
+    "compare": _compare,
     "explore": _explore,
     "skip-search": _skip_search,
 }

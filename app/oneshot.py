@@ -47,7 +47,7 @@ def run(arguments: OneShot) -> int:
     the main thread must not sit in a native call of seconds when Ctrl+C comes. Documents are read here:
     a pipe that stays open can only be given up by the thread that gets the signal.
     """
-    prompt = with_documents(_checked_prompt(arguments.prompt), _documents(arguments.files))
+    prompt = with_documents(_checked_prompt(arguments.prompt), documents_of(arguments.files))
     interrupt = threading.Event()
     outcome: list[int | BaseException] = []
 
@@ -125,7 +125,8 @@ def _checked_prompt(prompt: str) -> str:
     return prompt
 
 
-def _documents(files: Sequence[str]) -> list[Document]:
+def documents_of(files: Sequence[str]) -> list[Document]:
+    """The files, and what was piped in."""
     documents = [read_document(file) for file in files]
     if sys.stdin is not None and not sys.stdin.isatty():
         data = sys.stdin.buffer.read()

@@ -21,8 +21,9 @@ from proposers.automaton import Match
 # Match lengths at which a new cell of the table begins, and a cautious first guess for each cell.
 _LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 13, 17, 24, 32, 48)
 _GUESSES = (0.18, 0.38, 0.5, 0.6, 0.66, 0.72, 0.78, 0.82, 0.86, 0.9, 0.93, 0.95, 0.96)
-# Step of the regression, and how fast the two rates of late forget.
-_STEP = 0.08
+# Steps of the regression: of the table, and of what corrects it, which every token moves. Then how fast the
+# two rates of late forget.
+_STEP, _CORRECTION = 0.08, 0.03
 _FAST, _SLOW = 0.15, 0.03
 # The rates at the start of a reply, and how much the first guess trusts the fast one.
 _RATE, _TRUST = 0.4, 2.0
@@ -64,10 +65,10 @@ class CopyAcceptance:
         cell = bisect_right(_LENGTHS, match.length) - 1
         features = self._features(match, repeats_reply)
         score = self._cells[cell] + sum(map(_product, self._weights, features))
-        step = _STEP * (accepted - 1 / (1 + math.exp(-score)))
-        self._cells[cell] = _within(self._cells[cell] + step)
+        fault = accepted - 1 / (1 + math.exp(-score))
+        self._cells[cell] = _within(self._cells[cell] + _STEP * fault)
         for index, feature in enumerate(features):
-            self._weights[index] = _within(self._weights[index] + step * feature)
+            self._weights[index] = _within(self._weights[index] + _CORRECTION * fault * feature)
         self._note(accepted)
 
     def miss(self) -> None:

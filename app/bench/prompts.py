@@ -23,6 +23,7 @@ class Prompt:
 def load_prompts(path: Path | None = None) -> tuple[Prompt, ...]:
     """The prompts of a JSON Lines file, by default those that come with specchat.
 
+    Sets of conversations have "turns", a list of texts, in place of "prompt": the first is taken.
     Raises SpecchatError, with the line's number, for a line that is not {"id", "category", "prompt"} with
     texts that are not empty, or that repeats an id.
     """
@@ -51,7 +52,12 @@ def _parse(line: str) -> Prompt | None:
         fields = json.loads(line)
     except ValueError:
         return None
-    if not isinstance(fields, dict) or set(fields) != {"id", "category", "prompt"}:
+    if not isinstance(fields, dict):
+        return None
+    turns = fields.pop("turns", None)
+    if isinstance(turns, list) and turns:
+        fields.setdefault("prompt", turns[0])
+    if set(fields) != {"id", "category", "prompt"}:
         return None
     if not all(isinstance(text, str) and text.strip() for text in fields.values()):
         return None

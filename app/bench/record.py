@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from app.arguments import Parser, whole
 from app.assembly import Assembly, Setup, template_for
+from app.bench.progress import with_progress
 from app.bench.prompts import Prompt, load_prompts
 from app.bench.replay import Trajectory
 from app.chat.message import Message
@@ -44,15 +43,11 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     prompts = load_prompts(options.prompts)
     samples = []
-    started = time.monotonic()
     with Assembly(Setup(model=options.model), stop=lambda: False) as assembly:
-        for done, each in enumerate(record(assembly, prompts, options.tokens), start=1):
+        replies = record(assembly, prompts, options.tokens)
+        for each in with_progress(replies, len(prompts), "prompts"):
             samples.append({"category": each.category, "prompt": each.prompt, "reply": each.reply})
-            left = (time.monotonic() - started) / done * (len(prompts) - done)
-            said = f"\r{done} of {len(prompts)} prompts, about {left:.0f} s left "
-            print(said, end="", file=sys.stderr, flush=True)
         about = f"Greedy replies of {assembly.target.name}, at most {options.tokens} tokens each."
-    print(file=sys.stderr)
     if not samples:
         raise SpecchatError("No prompt fits the context: give shorter prompts, or fewer --tokens.")
     try:

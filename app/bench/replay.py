@@ -89,11 +89,12 @@ class Auto:
         )
 
 
-def replay_auto(trajectories: Sequence[Trajectory], costs: Mapping[int, float]) -> dict[str, float]:
-    """The chat's own speedup by category, learning over the trajectories in their order."""
+def auto_costs(trajectories: Sequence[Trajectory], costs: Mapping[int, float]) -> list[float]:
+    """What the chat's own way takes for each trajectory, learning over them in their order."""
     auto = Auto(costs)
-    spent: dict[str, float] = {}
+    spent = []
     for trajectory in trajectories:
+        total = 0.0
         history = [*trajectory.prompt, trajectory.reply[0]]
         auto.begin(history)
         done = 1
@@ -105,8 +106,9 @@ def replay_auto(trajectories: Sequence[Trajectory], costs: Mapping[int, float]) 
             history.extend(following[: accepted + 1])
             done += accepted + 1
             auto.observe(history, drafted, accepted, seconds)
-            spent[trajectory.category] = spent.get(trajectory.category, 0.0) + seconds
-    return _speedups(trajectories, costs, spent)
+            total += seconds
+        spent.append(total)
+    return spent
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,23 +136,20 @@ def copies_of(trajectory: Trajectory) -> list[Copy]:
     return found
 
 
-def replay_fixed(
-    trajectories: Sequence[Trajectory],
-    copies: Sequence[Sequence[Copy]],
-    costs: Mapping[int, float],
-    length: Callable[[Copy, int], int],
-) -> dict[str, float]:
-    """Speedups where `length` says how much of a copy is drafted, given how much the reply has left."""
-    spent: dict[str, float] = {}
-    for trajectory, along in zip(trajectories, copies, strict=True):
+def fixed_costs(
+    copies: Sequence[Sequence[Copy]], costs: Mapping[int, float], length: Callable[[Copy, int], int]
+) -> list[float]:
+    """The same where `length` says how much of a copy is drafted, given how much the reply has left."""
+    spent = []
+    for along in copies:
         seconds, done = 0.0, 0
         while done < len(along):
             left = len(along) - done - 1
             drafted = min(length(along[done], left), left)
             done += min(drafted, along[done].agreeing) + 1
             seconds += costs[1 + drafted]
-        spent[trajectory.category] = spent.get(trajectory.category, 0.0) + seconds
-    return _speedups(trajectories, costs, spent)
+        spent.append(seconds)
+    return spent
 
 
 def static_length(setting: Setting) -> Callable[[Copy, int], int]:
@@ -173,10 +172,11 @@ def replay(trajectories: Sequence[Trajectory], costs: Mapping[int, float]) -> di
     copies = [copies_of(trajectory) for trajectory in trajectories]
     settings = [Setting(k, minimum) for k in STATIC_LENGTHS for minimum in STATIC_MATCHES]
     static = {
-        setting: replay_fixed(trajectories, copies, costs, static_length(setting)) for setting in settings
+        setting: speedups(trajectories, costs, fixed_costs(copies, costs, static_length(setting)))
+        for setting in settings
     }
-    auto = replay_auto(trajectories, costs)
-    oracle = replay_fixed(trajectories, copies, costs, oracle_length(costs))
+    auto = speedups(trajectories, costs, auto_costs(trajectories, costs))
+    oracle = speedups(trajectories, costs, fixed_costs(copies, costs, oracle_length(costs)))
     outcomes = {}
     for category in auto:
         best = max(settings, key=lambda setting: static[setting][category])
@@ -196,13 +196,16 @@ def geometric_mean(values: Sequence[float]) -> float:
     return math.exp(sum(map(math.log, values)) / len(values))
 
 
-def _speedups(
-    trajectories: Sequence[Trajectory], costs: Mapping[int, float], spent: Mapping[str, float]
+def speedups(
+    trajectories: Sequence[Trajectory], costs: Mapping[int, float], spent: Sequence[float]
 ) -> dict[str, float]:
+    """By category: what plain decoding takes, over what was spent on each trajectory."""
     plain: dict[str, float] = {}
-    for each in trajectories:
+    taken: dict[str, float] = {}
+    for each, seconds in zip(trajectories, spent, strict=True):
         plain[each.category] = plain.get(each.category, 0.0) + (len(each.reply) - 1) * costs[1]
-    return {category: plain[category] / seconds for category, seconds in spent.items()}
+        taken[each.category] = taken.get(each.category, 0.0) + seconds
+    return {category: plain[category] / seconds for category, seconds in taken.items()}
 
 
 def read_trajectories(path: Path) -> tuple[Trajectory, ...]:
@@ -259,9 +262,11 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("trajectories", type=Path, help="a file that specchat bench record wrote")
     parser.add_argument("curves", type=Path, help='{name: {"1": milliseconds, "2": …}}')
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--course", action="store_true", help="show how auto nears the best as it learns")
     options = parser.parse_args(arguments)
     trajectories = read_trajectories(options.trajectories)
-    outcomes = {name: replay(trajectories, costs) for name, costs in read_curves(options.curves).items()}
+    curves = read_curves(options.curves)
+    outcomes = {name: replay(trajectories, costs) for name, costs in curves.items()}
     if options.json:
         print(json.dumps({"curves": {name: _as_json(each) for name, each in outcomes.items()}}))
         return 0
@@ -273,8 +278,13 @@ def main(arguments: Sequence[str]) -> int:
                 f"  {category:<14}{outcome.auto:>8.3f}{outcome.best_static:>8.3f}{outcome.oracle:>8.3f}"
                 f"   k {setting.k}, match {setting.minimum}"
             )
-        means = _means(each).values()
-        print(f"  {'geometric mean':<14}" + "".join(f"{mean:>8.3f}" for mean in means))
+        means = _means(each)
+        print(f"  {'geometric mean':<14}" + "".join(f"{mean:>8.3f}" for mean in means.values()))
+        print(f"  auto reaches {means['auto'] / means['oracle']:.0%} of the per-pass oracle's speed")
+        if options.course:
+            from app.bench.course import course, picture
+
+            print(picture(course(trajectories, curves[name], each)))
     return 0
 
 

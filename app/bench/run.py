@@ -14,6 +14,8 @@ BENCHMARKS = {
     "replay": "recorded replies over cost curves, without a model: auto, fixed lengths, the oracle",
     "record": "replies of a model to a file of prompts, for replay",
     "sweep": "fixed draft lengths against auto on a model, by category",
+    "compare": "the proposers in turn on your prompt or the project's: speed, and if the text is the same",
+    "acceptance": "the share of a draft that stands: this verification beside sample-and-compare",
     "tui": "the chat on a terminal: its speed beside specchat -p, first frame, keys, pastes",
     "picture": "README's picture of the chat",
     "identity": "greedy replies in exact mode are the same with every proposer",
@@ -24,7 +26,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the named benchmark; returns its exit code."""
     name = arguments[0] if arguments else ""
     if name in ("-h", "--help"):
-        print("\n".join(f"specchat bench {known:<10}{about}" for known, about in BENCHMARKS.items()))
+        print("\n".join(f"specchat bench {known:<12}{about}" for known, about in BENCHMARKS.items()))
         return 0
     if name not in BENCHMARKS:
         raise UsageError(f"There is no benchmark {name!r}: choose one of {', '.join(BENCHMARKS)}.")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -12,6 +10,7 @@ from statistics import median
 
 from app.arguments import Parser, whole
 from app.assembly import Assembly, Setup, template_for
+from app.bench.progress import with_progress
 from app.bench.prompts import Prompt, load_prompts
 from app.bench.replay import geometric_mean
 from app.chat.message import Message
@@ -162,7 +161,8 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--each", type=whole(1), default=2, help="prompts of each category (default: 2)")
     parser.add_argument("--rounds", type=whole(1), default=3, help="default: 3")
     parser.add_argument("--tokens", type=whole(2), default=128, help="of each reply (default: 128)")
-    parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)), help="fixed k, with commas")
+    lengths_help = 'fixed k, with commas; "" for auto alone'
+    parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)), help=lengths_help)
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     lengths = _lengths(options.lengths)
@@ -170,10 +170,9 @@ def main(arguments: Sequence[str]) -> int:
     arms = [*(Arm(name, k) for name in names for k in lengths), Arm("auto", None)]
     prompts = spread(load_prompts(options.prompts), options.each)
     with Assembly(Setup(model=options.model, draft=options.draft), stop=lambda: False) as assembly:
-        runs = _with_progress(
-            Sweep(assembly, arms, options.tokens).runs(prompts, options.rounds),
-            options.rounds * len(prompts) * (len(arms) + 1),
-        )
+        replies = Sweep(assembly, arms, options.tokens).runs(prompts, options.rounds)
+        expected = options.rounds * len(prompts) * (len(arms) + 1)
+        runs = list(with_progress(replies, expected, "replies"))
     speeds = summarised(runs)
     if options.json:
         rows = [{**asdict(speed), "arm": speed.arm.label} for speed in speeds]
@@ -188,23 +187,9 @@ def main(arguments: Sequence[str]) -> int:
 
 def _lengths(text: str) -> list[int]:
     try:
-        lengths = [int(part) for part in text.split(",")]
+        lengths = [int(part) for part in text.split(",") if text]
     except ValueError:
         lengths = [0]
     if not all(1 <= k <= 32 for k in lengths):
         raise UsageError("--lengths takes whole numbers from 1 to 32 with commas, such as 1,2,4,8.")
     return lengths
-
-
-def _with_progress(
-    runs: Iterator[tuple[int, str, Arm, Finished]], expected: int
-) -> list[tuple[int, str, Arm, Finished]]:
-    done = []
-    started = time.monotonic()
-    for each in runs:
-        done.append(each)
-        left = (time.monotonic() - started) / len(done) * max(0, expected - len(done))
-        said = f"\r{len(done)} of {expected} replies, about {left:.0f} s left "
-        print(said, end="", file=sys.stderr, flush=True)
-    print(file=sys.stderr)
-    return done

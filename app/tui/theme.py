@@ -6,40 +6,18 @@ light theme; each origin differs without colour too, by its underline or weight.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from rich.style import Style
 from textual.theme import Theme
 
-
-@dataclass(frozen=True, slots=True)
-class Look:
-    """How tokens of one origin look. ansi: one of the terminal's own sixteen colours."""
-
-    dark: str
-    light: str
-    ansi: str
-    attributes: str
-    sample: str
-
-
-# "plain" has no look of its own: most of the text is plain, and the eye must have rest.
-LOOKS: dict[str, Look] = {
-    "lookup": Look("#56b4e9", "#0068a5", "bright_blue", "underline", "copied from earlier text"),
-    "draft": Look("#e69f00", "#9a5b00", "yellow", "underline2", "guessed by the draft model"),
-    "skip": Look("#cc79a7", "#9c3f74", "magenta", "underline italic", "guessed with fewer layers"),
-    "head": Look("#2fbf91", "#00694c", "green", "underline2 italic", "guessed by a head"),
-    "correction": Look("#f0764a", "#b33c00", "red", "bold", "the model's own, after a rejection"),
-    "bonus": Look("#d9c93a", "#6b5f00", "bright_yellow", "italic", "the model's own, all accepted"),
-}
+from app.colours import DARK_PAGE, LIGHT_PAGE, LOOKS
 
 DARK = Theme(
     name="specchat-dark",
     primary="#7fb7a8",
     secondary="#5f8f84",
     accent="#7fb7a8",
-    foreground="#d6d9dc",
-    background="#14171a",
+    foreground=DARK_PAGE.text,
+    background=DARK_PAGE.ground,
     surface="#1a1e22",
     panel="#22272c",
     success="#7fb7a8",
@@ -47,9 +25,9 @@ DARK = Theme(
     error="#e08070",
     dark=True,
     variables={
-        "muted": "#8b949c",
+        "muted": DARK_PAGE.quiet,
         "faint": "#59626a",
-        "rule": "#2e353b",
+        "rule": DARK_PAGE.rule,
         "border": "#39424a",
         "border-blurred": "#2e353b",
         "block-cursor-background": "#7fb7a8",
@@ -67,8 +45,8 @@ LIGHT = Theme(
     primary="#2c6e60",
     secondary="#4a8376",
     accent="#2c6e60",
-    foreground="#23282c",
-    background="#fbfaf7",
+    foreground=LIGHT_PAGE.text,
+    background=LIGHT_PAGE.ground,
     surface="#f4f3ef",
     panel="#eae8e2",
     success="#2c6e60",
@@ -76,9 +54,9 @@ LIGHT = Theme(
     error="#b03a2a",
     dark=False,
     variables={
-        "muted": "#646c72",
+        "muted": LIGHT_PAGE.quiet,
         "faint": "#a3a8ab",
-        "rule": "#dcdad3",
+        "rule": LIGHT_PAGE.rule,
         "border": "#c7c5bd",
         "border-blurred": "#dcdad3",
         "block-cursor-background": "#2c6e60",

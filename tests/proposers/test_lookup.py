@@ -23,7 +23,7 @@ def propose(lookup: Proposer, history: list[int], limit: int = 8) -> Proposal:
     return lookup.propose(history, limit, UNUSED_SAMPLER, RNG)
 
 
-def fresh(history: list[int], minimum: int = 2) -> Lookup:
+def fresh(history: list[int], minimum: int = 1) -> Lookup:
     lookup = Lookup(LookupSettings(minimum))
     lookup.begin(history)
     return lookup

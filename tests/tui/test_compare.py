@@ -16,8 +16,10 @@ from textual.widgets import Static
 from app.engine.events import Finished, FinishReason
 from app.engine.settings import Sampling
 from app.process.messages import Compared, Divergence
-from app.tui.compare.picture import as_svg, bars
-from app.tui.compare.report import Report, as_json, as_markdown, basis, build, cells, line, notes, verdict
+from app.process.report import Report, build
+from app.process.report_svg import as_svg
+from app.process.report_text import as_json, as_markdown, basis, cells, line, notes, verdict
+from app.tui.compare.picture import bars
 from app.tui.compare.screen import CompareScreen
 from app.tui.theme import THEMES
 

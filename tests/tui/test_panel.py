@@ -11,13 +11,14 @@ from textual.app import App, ComposeResult
 from textual.pilot import Pilot
 from textual.widget import Widget
 
+from app.colours import LOOKS
 from app.engine.events import Finished, Pass, Prefill
 from app.process.messages import Option
 from app.tui.panel.explain import ExplainScreen, explanations
 from app.tui.panel.figures import READY, EngineState, LiveFigures, PanelFigures
 from app.tui.panel.panel import SpeculationPanel
 from app.tui.panel.strip import SpeculationStrip, strip_lines
-from app.tui.theme import DARK, LIGHT, LOOKS, THEMES
+from app.tui.theme import DARK, LIGHT, THEMES
 
 HOSTILE = "\x1b[2J[/b]\u202e\x07\n[@click=app.quit]x[/]\x1b]52;c;aGk=\x07"
 OPTIONS = (

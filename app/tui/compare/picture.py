@@ -1,26 +1,19 @@
-"""A comparison as bars of tokens per second: for the terminal, and as an SVG file."""
+"""A comparison as bars of tokens per second, for the terminal."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 
-from rich.cells import cell_len, set_cell_size
 from rich.style import Style
 from rich.text import Text
 
-from app.tui.compare.report import Report, Row, basis, cells, rate, settings, speedup
-from app.tui.theme import LOOKS, THEMES, origin_style
+from app.process.report import Report
+from app.process.report_svg import fitted, scale
+from app.process.report_text import rate
+from app.tui.theme import THEMES, origin_style
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _NAME, _VALUE = 10, 8
-
-# Sizes of the SVG in its own units.
-_WIDTH, _MARGIN, _LEFT, _TOP, _STEP, _BAR = 760, 28, 112, 112, 36, 20
-_FACTORS = _WIDTH - _MARGIN
-_RATES = _FACTORS - 68
-_ROOM = _RATES - 70 - _LEFT
-_FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 
 
 def bars(report: Report, proposers: Sequence[str], width: int, theme: str) -> Text:
@@ -29,13 +22,13 @@ def bars(report: Report, proposers: Sequence[str], width: int, theme: str) -> Te
     A proposer that is not in the report yet has no bar. theme: dark, light or terminal.
     """
     room = max(8, width - _NAME - _VALUE)
-    most, speeds = _scale(report), {row.proposer: row.tokens_per_second for row in report.rows}
+    most, speeds = scale(report), {row.proposer: row.tokens_per_second for row in report.rows}
     plain = report.plain_tokens_per_second
     mark = None if plain is None else min(room - 1, round(plain / most * room))
     quiet, drawn = muted(theme), Text(no_wrap=True)
     for name in proposers:
         speed = speeds.get(name)
-        drawn.append(_fitted(name, _NAME - 1).ljust(_NAME))
+        drawn.append(fitted(name, _NAME - 1).ljust(_NAME))
         colour = quiet.color if name == "off" else origin_style(name, theme).color
         drawn.append_text(_bar((speed or 0.0) / most * room, room, mark, Style(color=colour), quiet))
         drawn.append(rate(speed).rjust(_VALUE) + "\n", Style() if speed else quiet)
@@ -47,42 +40,9 @@ def bars(report: Report, proposers: Sequence[str], width: int, theme: str) -> Te
     return drawn
 
 
-def as_svg(report: Report) -> str:
-    """The bars as a picture that needs nothing else, with a ground of its own for light and for dark."""
-    bottom = _TOP + _STEP * len(report.rows)
-    width, height = _WIDTH, bottom + 66
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        f'viewBox="0 0 {width} {height}" role="img" font-family="{_FONT}" font-size="15">',
-        f"<title>{_xml(report.title)}</title>",
-        f"<desc>{_xml(_described(report))}</desc>",
-        f"<style>{_rules(report)}</style>",
-        f'<rect class="ground" x="0.5" y="0.5" width="{width - 1}" height="{height - 1}" rx="10"/>',
-        _text(_MARGIN, 42, _fitted(report.title, 68), "text", size=19, weight=600),
-        _text(_MARGIN, 67, _fitted(settings(report), 96), "quiet", size=13),
-        _text(_RATES, _TOP - 12, "tok/s", "quiet", size=12, anchor="end"),
-        _text(_FACTORS, _TOP - 12, "speedup", "quiet", size=12, anchor="end"),
-    ]
-    most, plain = _scale(report), report.plain_tokens_per_second
-    for number, row in enumerate(report.rows):
-        parts += _svg_row(row, _TOP + _STEP * number, most)
-    if plain is not None:
-        x = _LEFT + plain / most * _ROOM
-        reach = f'x1="{x:.1f}" y1="{_TOP - 8}" x2="{x:.1f}" y2="{bottom - 6}"'
-        parts += [f'<line class="halo" {reach}/>', f'<line class="mark" {reach}/>']
-        parts.append(_text(x, bottom + 10, f"plain {rate(plain)}", "quiet", size=12, anchor="middle"))
-    parts += [_text(_MARGIN, bottom + 44, basis(report), "quiet", size=12), "</svg>"]
-    return "\n".join([*parts, ""])
-
-
 def muted(theme: str) -> Style:
     """The theme's quiet grey."""
     return Style(color=THEMES[theme].variables["muted"].removeprefix("ansi_"))
-
-
-def _scale(report: Report) -> float:
-    speeds = [row.tokens_per_second or 0.0 for row in report.rows]
-    return max([*speeds, report.plain_tokens_per_second or 0.0]) or 1.0
 
 
 def _bar(length: float, room: int, mark: int | None, style: Style, quiet: Style) -> Text:
@@ -93,67 +53,3 @@ def _bar(length: float, room: int, mark: int | None, style: Style, quiet: Style)
         return drawn
     line = Text("│", style + Style(reverse=True)) if mark < full else Text("┊", quiet)
     return drawn[:mark] + line + drawn[mark + 1 :]
-
-
-def _svg_row(row: Row, y: int, most: float) -> list[str]:
-    base = y + _BAR / 2 + 5
-    name = _text(_LEFT - 14, base, _fitted(row.proposer, 11), "text", anchor="end")
-    if row.tokens_per_second is None:
-        return [
-            name,
-            _text(_LEFT, base, "could not run" if row.problem else "not measured", "quiet", size=13),
-        ]
-    length = row.tokens_per_second / most * _ROOM
-    place = f'x="{_LEFT}" y="{y}" width="{length:.1f}" height="{_BAR}" rx="3"'
-    return [
-        name,
-        f'<rect class="{_look(row.proposer)}" {place}/>',
-        _text(_RATES, base, rate(row.tokens_per_second), "text", anchor="end"),
-        _text(_FACTORS, base, speedup(row.speedup), "text", anchor="end"),
-    ]
-
-
-def _text(
-    x: float, y: float, text: str, look: str, size: int = 15, weight: int = 400, anchor: str = "start"
-) -> str:
-    place = f'x="{x:.1f}" y="{y:.1f}" font-size="{size}" font-weight="{weight}" text-anchor="{anchor}"'
-    return f'<text class="{look}" {place}>{_xml(text)}</text>'
-
-
-def _rules(report: Report) -> str:
-    """Style rules for a light page, and for a dark one where the viewer asks for it."""
-    numbers = "text{font-variant-numeric:tabular-nums}"
-    lines = ".halo{stroke-width:4}.mark{stroke-width:1.5;stroke-dasharray:4 3}"
-    dark = _colours(report, "dark")
-    return f"{numbers}{lines}{_colours(report, 'light')}@media (prefers-color-scheme:dark){{{dark}}}"
-
-
-def _colours(report: Report, theme: str) -> str:
-    chosen = THEMES[theme]
-    grey, rule = chosen.variables["muted"], chosen.variables["rule"]
-    fills = {"text": chosen.foreground or grey, "quiet": grey, "off": grey}
-    for name in sorted({_look(row.proposer) for row in report.rows} - {"off"}):
-        fills[name] = LOOKS[name].light if theme == "light" else LOOKS[name].dark
-    rules = "".join(f".{name}{{fill:{colour}}}" for name, colour in fills.items())
-    lines = f".halo{{stroke:{chosen.background}}}.mark{{stroke:{chosen.foreground}}}"
-    return f".ground{{fill:{chosen.background};stroke:{rule}}}{lines}{rules}"
-
-
-def _look(proposer: str) -> str:
-    return proposer if proposer == "off" or proposer in LOOKS else "head"
-
-
-def _described(report: Report) -> str:
-    return "; ".join(
-        f"{row.proposer} {cells(row)[1]} tokens per second, {cells(row)[2]}" for row in report.rows
-    )
-
-
-def _fitted(text: str, longest: int) -> str:
-    """The text cut to so many columns, as wide characters take two in a picture too."""
-    return text if cell_len(text) <= longest else set_cell_size(text, longest - 1).rstrip() + "…"
-
-
-def _xml(text: str) -> str:
-    """Escaped, without the two characters that are no controls and yet forbidden in XML."""
-    return escape(text.replace("\ufffe", "").replace("\uffff", ""), quote=True)

@@ -11,7 +11,6 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.geometry import Size
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Footer, Static
 
@@ -20,19 +19,11 @@ from app.chat.gate import clean
 from app.engine.settings import Sampling
 from app.errors import SpecchatError
 from app.process.messages import Compared
-from app.tui.compare.picture import as_svg, bars
-from app.tui.compare.report import (
-    HEADINGS,
-    Report,
-    as_json,
-    as_markdown,
-    basis,
-    build,
-    cells,
-    line,
-    notes,
-    settings,
-)
+from app.process.report import Report, build
+from app.process.report_svg import as_svg
+from app.process.report_text import HEADINGS, as_json, as_markdown, basis, cells, line, notes, settings
+from app.tui.compare.picture import bars
+from app.tui.dialogs.dialogue import Dialogue
 
 _FORMATS = {"md": as_markdown, "json": as_json, "svg": as_svg}
 _HINT = "Each proposer answers the same prompt with the same seed; the first text is held against the others."
@@ -63,7 +54,7 @@ class Bars(Widget):
         return bars(self._report, self._proposers, self.content_size.width, theme)
 
 
-class CompareScreen(ModalScreen[None]):
+class CompareScreen(Dialogue[None]):
     """Opens before the first reply; `progress` and `add` fill it in. Esc stops what still runs.
 
     folder: where exports are written.
@@ -125,7 +116,7 @@ class CompareScreen(ModalScreen[None]):
                 yield Static(id="said", markup=False)
                 yield Footer(show_command_palette=False)
 
-    def on_mount(self) -> None:
+    def opened(self) -> None:
         self._ready = True
         self._draw()
         self.say(*self._said)

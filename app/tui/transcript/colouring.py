@@ -10,7 +10,8 @@ from typing import Literal
 from rich.style import Style
 
 from app.chat.gate import clean
-from app.tui.theme import LOOKS, origin_style
+from app.colours import LOOKS
+from app.tui.theme import origin_style
 from app.tui.transcript.flow import Run
 
 Level = Literal[0, 1, 2]

@@ -1,4 +1,4 @@
-"""What a comparison of proposers found: a value, and the same as Markdown, JSON and lines of a table."""
+"""A comparison's report as lines of a table, as Markdown and as JSON."""
 
 from __future__ import annotations
 
@@ -6,60 +6,13 @@ import json
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Literal
+from dataclasses import asdict
 
-from app.chat.gate import clean
-from app.engine.settings import Sampling
-from app.process.messages import Compared, Divergence
-
-# How a reply's text stands to that of the first reply.
-Outcome = Literal["first", "identical", "differs", "sample", "stopped", "failed"]
-# What the speedup is measured against: the row "off", or the plain pass timed outside the comparison.
-Baseline = Literal["compared", "calibrated"]
+from app.process.report import Report, Row
 
 HEADINGS = ("proposer", "tok/s", "speedup", "tokens/pass", "acceptance", "reply")
 _WIDTHS = (8, 7, 9, 13, 12)
 _NOTHING = "–"
-# These draw the same token for the same seed, as they draw nothing of their own.
-_DETERMINISTIC = ("off", "lookup")
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One proposer's reply. None where a figure was not measured; problem: why it could not run."""
-
-    proposer: str
-    tokens: int | None
-    tokens_per_second: float | None
-    speedup: float | None
-    tokens_per_pass: float | None
-    acceptance_rate: float | None
-    prefill_seconds: float | None
-    outcome: Outcome
-    divergence: Divergence | None
-    problem: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """A comparison. plain_tokens_per_second: plain decoding's rate; baseline says where it was measured."""
-
-    title: str
-    model: str
-    seed: int
-    sampling: Sampling
-    plain_tokens_per_second: float | None
-    baseline: Baseline | None
-    rows: tuple[Row, ...]
-
-
-def build(title: str, model: str, seed: int, sampling: Sampling, compared: Sequence[Compared]) -> Report:
-    """The report of the replies so far, in their order. Text that is not ours comes out clean."""
-    plain, baseline = _plain_rate(compared)
-    first = next((each.proposer for each in compared if each.finished is not None), None)
-    rows = tuple(_row(each, first, sampling.temperature > 0, plain, baseline) for each in compared)
-    return Report(_line(title), _line(model), seed, sampling, plain, baseline, rows)
 
 
 def cells(row: Row) -> tuple[str, ...]:
@@ -102,7 +55,10 @@ def basis(report: Report) -> str:
     if report.plain_tokens_per_second is None:
         return "Plain decoding was not measured, so no speedup is known."
     where = " in this comparison" if report.baseline == "compared" else ", timed beforehand"
-    return f"Speedup is against plain decoding: {rate(report.plain_tokens_per_second)} tok/s{where}."
+    said = f"Speedup is against plain decoding: {rate(report.plain_tokens_per_second)} tok/s{where}."
+    if report.rounds == 1:
+        return said
+    return f"{said} Medians of {report.rounds} rounds, each speedup within its round."
 
 
 def notes(report: Report) -> tuple[str, ...]:
@@ -130,6 +86,8 @@ def verdict(row: Row) -> str:
         gap = "" if parting.gap is None else f", logit gap {parting.gap:.2g}"
         texts = f"{_token(parting.first)} or {_token(parting.this)}"
         return f"differs from token {parting.position + 1} on ({texts}{gap})"
+    if row.outcome == "differs":
+        return "differs on some of the prompts"
     if row.outcome == "failed":
         return f"could not run: {row.problem or 'no reason was given.'}"
     return {
@@ -138,6 +96,12 @@ def verdict(row: Row) -> str:
         "sample": "another sample of the same distribution",
         "stopped": f"stopped after {row.tokens} tokens, identical so far",
     }.get(row.outcome, _NOTHING)
+
+
+def as_text(report: Report) -> str:
+    """The report for a terminal: title, settings, the table, and what there is to say of it."""
+    table = [line(HEADINGS), *(line(cells(row)) for row in report.rows)]
+    return "\n".join([report.title, settings(report), "", *table, "", basis(report), *notes(report), ""])
 
 
 def as_markdown(report: Report) -> str:
@@ -164,57 +128,14 @@ def as_markdown(report: Report) -> str:
     return "\n".join([*lines, "", _escaped(closing), ""])
 
 
-def as_json(report: Report) -> str:
-    """The report as one JSON object; null where a figure was not measured. Positions count from 0."""
-    return json.dumps(_finite(asdict(report)), ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+def as_json(report: Report, prompts: Sequence[Report] = ()) -> str:
+    """The report as one JSON object; null where a figure was not measured. Positions count from 0.
 
-
-def _plain_rate(compared: Sequence[Compared]) -> tuple[float | None, Baseline | None]:
-    finished = [(each.proposer, each.finished) for each in compared if each.finished is not None]
-    for proposer, reply in finished:
-        if proposer == "off" and reply.tokens_per_second:
-            return reply.tokens_per_second, "compared"
-    for _, reply in finished:
-        if reply.plain_seconds:
-            return 1 / reply.plain_seconds, "calibrated"
-    return None, None
-
-
-def _row(
-    compared: Compared, first: str | None, sampled: bool, plain: float | None, baseline: Baseline | None
-) -> Row:
-    name, reply = _line(compared.proposer), compared.finished
-    problem = None if compared.problem is None else _line(compared.problem)
-    if reply is None:
-        return Row(name, None, None, None, None, None, None, "failed", None, problem)
-    speed = reply.tokens_per_second
-    faster = reply.speedup
-    if baseline == "compared" and plain is not None:
-        faster = None if speed is None else speed / plain
-    return Row(
-        name,
-        len(reply.token_ids),
-        speed,
-        faster,
-        reply.tokens_per_pass,
-        reply.acceptance_rate,
-        reply.prefill_seconds,
-        _outcome(compared, first, sampled),
-        _cleaned(compared.divergence),
-        problem,
-    )
-
-
-def _outcome(compared: Compared, first: str | None, sampled: bool) -> Outcome:
-    parting, reply = compared.divergence, compared.finished
-    # What was stopped is shorter than the first reply: that is no parting of the texts.
-    cut = reply is not None and reply.reason == "cancelled"
-    if cut and (parting is None or (reply is not None and parting.position >= len(reply.token_ids))):
-        return "stopped"
-    if parting is not None:
-        drew_alike = compared.proposer in _DETERMINISTIC and first in _DETERMINISTIC
-        return "sample" if sampled and not drew_alike else "differs"
-    return "first" if compared.proposer == first else "identical"
+    prompts: the reports that it sums up, which then stand in it under that name.
+    """
+    parts = {"prompts": list(map(asdict, prompts))} if prompts else {}
+    told = _finite({**asdict(report), **parts})
+    return json.dumps(told, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
 def _brief(row: Row) -> str:
@@ -223,16 +144,6 @@ def _brief(row: Row) -> str:
     if row.outcome == "stopped":
         return f"stopped at token {row.tokens}"
     return {"sample": "another sample", "failed": "could not run"}.get(row.outcome, row.outcome)
-
-
-def _cleaned(parting: Divergence | None) -> Divergence | None:
-    if parting is None:
-        return None
-    return Divergence(parting.position, clean(parting.first), clean(parting.this), parting.gap)
-
-
-def _line(text: str) -> str:
-    return " ".join(clean(text).split())
 
 
 def _token(text: str) -> str:
