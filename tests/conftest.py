@@ -19,8 +19,10 @@ from tests.tiny import write_tiny
 @pytest.fixture(scope="session", autouse=True)
 def own_folders(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Nothing of the person who runs the tests is read or written, by processes that they start either."""
-    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+    for name in ("XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "HOME", "USERPROFILE"):
         os.environ[name] = str(tmp_path_factory.mktemp(name.lower()))
+    for name in ("HF_HOME", "HF_HUB_CACHE", "LLAMA_CACHE", "OLLAMA_MODELS", "JAN_DATA_FOLDER"):
+        os.environ.pop(name, None)
 
 
 @pytest.fixture(scope="session")

@@ -168,11 +168,9 @@ class ThroughputController:
         draft = self._draft_seconds.get(option.proposer, 0.0)
         extra = option.behind * self._reading(option.proposer) if option.behind else 0.0
         longest = min(len(option.forecast), LONGEST)
-        k, expected = 0, 1.0
-        best, best_rate, best_cost = 0, 0.0, 0.0
+        expected, best, best_rate, best_cost = 1.0, 0, 0.0, 0.0
         # A filled-up pass takes no longer than a wider one, but for the margin: costs only rise with k.
-        for survival, seconds in zip(option.forecast, costs.drafted, strict=False):
-            k += 1
+        for k, (survival, seconds) in enumerate(zip(option.forecast, costs.drafted, strict=False), start=1):
             extra += draft
             expected += survival
             cost = seconds + extra

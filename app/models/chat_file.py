@@ -25,6 +25,7 @@ _ARCHITECTURES = {
     "controlvector": "a control vector for another model; choose the model that it was made for.",
     "eagle3": f"an EAGLE-3 {_HEAD}",
     "dflash": f"a DFlash {_HEAD}",
+    "dspark": f"a DSpark {_HEAD}",
     "gemma4-assistant": f"an MTP {_HEAD}",
     **dict.fromkeys(
         (
@@ -53,7 +54,7 @@ _NAMES = {
     "mtp-": f"an MTP {_HEAD}",
     "eagle3-": _ARCHITECTURES["eagle3"],
     "dflash-": _ARCHITECTURES["dflash"],
-    "dspark-": f"a DSpark {_HEAD}",
+    "dspark-": _ARCHITECTURES["dspark"],
 }
 _PART = re.compile(r"-(\d{5})-of-(\d{5})(?=\.gguf$)", re.IGNORECASE)
 
@@ -66,7 +67,7 @@ def chat_problem(header: Header, path: Path) -> str | None:
 
     The header is believed first, then the file's name.
     """
-    what = _by_header(header) or _by_name(path.name)
+    what = _by_header(header) or kind_by_name(path.name)
     if what is not None:
         return f"{path.name} is {what}"
     part, parts = _part(header, path.name)
@@ -103,7 +104,8 @@ def _by_header(header: Header) -> str | None:
     return None
 
 
-def _by_name(name: str) -> str | None:
+def kind_by_name(name: str) -> str | None:
+    """What a file is by its name, where that is no chat model: a head, a projector, a matrix; else None."""
     lowered = name.lower()
     return next((what for start, what in _NAMES.items() if lowered.startswith(start)), None)
 

@@ -11,21 +11,22 @@ and alignment are those that llama.cpp's own reader enforces.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
 from app.errors import SpecchatError
-from app.models.gguf_source import MAX_LIST, Array, Scalar, Source, Value, opened
+from app.models.gguf_source import Array, Scalar, Source, Value, opened
 from app.models.gguf_types import FILE_TYPES, SCALARS, STRING, TENSOR_TYPES
 
 __all__ = ["Array", "Header", "Scalar", "Tensor", "Value", "read_header"]
 
 # Bounds far above every real model that keep a hostile header from costing time or memory.
 _MAX_KEYS = 4096
-_MAX_TENSORS = 1 << 14
-_LENGTH = struct.Struct("<Q")
+_MAX_TENSORS = 1 << 13
+_MAX_ELEMENTS = 1 << 20  # of a list that is read
+_MAX_ARCHITECTURE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,25 +131,28 @@ class Header:
         value = self.metadata.get(key)
         if not isinstance(value, Array):
             raise SpecchatError(f"{self.path.name} has no list {key}; choose another file.")
-        if value.size > MAX_LIST:
+        if value.length > _MAX_ELEMENTS:
             raise SpecchatError(
                 f"The list {key} of {self.path.name} is too long to read; choose another file."
             )
+        if value.kind == STRING:
+            return tuple(text.decode(errors="replace") for text in self.strings(key))
         with opened(self.path) as (file, size):
             source = Source(file, size, self.path.name)
             source.seek(value.start)
             data = source.take(value.size)
-        if value.kind != STRING:
-            return tuple(item[0] for item in struct.iter_unpack(SCALARS[value.kind], data))
-        texts: list[str] = []
-        at = 0
-        while len(texts) < value.length and at + 8 <= len(data):
-            end = at + 8 + _LENGTH.unpack_from(data, at)[0]
-            texts.append(data[at + 8 : end].decode(errors="replace"))
-            at = end
-        if len(texts) < value.length:
-            raise SpecchatError(f"{self.path.name} has changed on the disk; open it again.")
-        return tuple(texts)
+        return tuple(item[0] for item in struct.iter_unpack(SCALARS[value.kind], data))
+
+    def strings(self, key: str) -> Iterator[bytes]:
+        """Read the list of strings at `key` one by one, as they are in the file.
+
+        Raises SpecchatError where there is no such list, or the file has changed since.
+        """
+        value = self.metadata.get(key)
+        if not isinstance(value, Array) or value.kind != STRING:
+            raise SpecchatError(f"{self.path.name} has no list {key} of texts; choose another file.")
+        with opened(self.path) as (file, size):
+            yield from Source(file, size, self.path.name).strings(value)
 
 
 def read_header(path: Path) -> Header:
@@ -196,6 +200,9 @@ def _read(source: Source, path: Path) -> Header:
         or alignment & (alignment - 1)
     ):
         raise source.damaged("its alignment is not a power of two")
+    # Every other key begins with it.
+    if len(str(metadata.get("general.architecture", ""))) > _MAX_ARCHITECTURE:
+        raise source.damaged("the name of its architecture is too long")
     tensors = [_tensor(source) for _ in range(tensor_count)]
     if len({tensor.name for tensor in tensors}) < tensor_count:
         raise source.damaged("two of its tensors have one name")

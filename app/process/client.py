@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import signal
 import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
@@ -14,8 +13,9 @@ from typing import IO, BinaryIO, Protocol, cast
 from app.chat.gate import clean
 from app.process.frames import read_frame, write_frame
 from app.process.messages import Command, Crashed, Event, Quit
+from app.process.start import python_command
 
-CHILD = (sys.executable, "-m", "app.process.child")
+CHILD = python_command("app.process.child")
 _LAST_BYTES = 4000
 
 

@@ -87,6 +87,36 @@ def test_large_vocabulary_costs_no_memory(tmp_path: Path) -> None:
     assert header.array("tokenizer.ggml.tokens")[159_999] == "token 159999"
 
 
+def test_a_text_of_megabytes_is_passed_over(tmp_path: Path) -> None:
+    """Some files hold their whole tokenizer.json, and are as good as others."""
+    path = tmp_path / "model.gguf"
+    extra = {"tokenizer.huggingface.json": "x" * 5_000_000, "after": "this"}
+    header = read_header(write_tiny(path, layers=1, extra=extra))
+    assert header.metadata["tokenizer.huggingface.json"] == Array(
+        0, 5_000_000, header.spans["tokenizer.huggingface.json"][1] - 5_000_000, 5_000_000
+    )
+    assert header.text("after") == "this" and header.text("tokenizer.huggingface.json") is None
+    assert chat_problem(header, path) is None
+
+
+def test_texts_are_read_as_they_are_in_the_file(tmp_path: Path) -> None:
+    """Longer ones than are read at once too; of a file that has changed, none is made up."""
+    texts = ["a", "", "é" * 700_000, "b" * 3_000_000, *map(str, range(50_000))]
+    writer = gguf.GGUFWriter(tmp_path / "texts.gguf", "llama")
+    writer.add_array("tokenizer.ggml.tokens", texts)
+    _close(writer)
+    header = read_header(tmp_path / "texts.gguf")
+    assert [text.decode() for text in header.strings("tokenizer.ggml.tokens")] == texts
+    data = bytearray((tmp_path / "texts.gguf").read_bytes())
+    at = data.index(struct.pack("<Q", 1) + b"a")
+    data[at : at + 8] = struct.pack("<Q", 1 << 50)
+    (tmp_path / "texts.gguf").write_bytes(data)
+    with pytest.raises(SpecchatError, match="has changed on the disk"):
+        header.array("tokenizer.ggml.tokens")
+    with pytest.raises(SpecchatError, match="no list"):
+        next(header.strings("general.architecture"))
+
+
 def _close(writer: gguf.GGUFWriter) -> None:
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -242,6 +272,13 @@ def test_pipe_does_not_block(tmp_path: Path) -> None:
         ("llama", {}, "mmproj-model.gguf", "projector"),
         ("llama", {}, "MTP-model.gguf", "MTP head"),
         ("llama", {}, "dspark-model.gguf", "DSpark head"),
+        ("llama", {}, "eagle3-model.gguf", "EAGLE-3 head"),
+        ("llama", {}, "DFlash-model.gguf", "DFlash head"),
+        ("llama", {}, "imatrix_unsloth.gguf", "importance matrix"),
+        ("llama", {}, "MMProj.gguf", "projector"),
+        ("dspark", {}, "model.gguf", "DSpark head"),
+        ("eagle3", {}, "Qwen3-8B-speculator.eagle3-F16.gguf", "EAGLE-3 head"),
+        ("llama", {}, "a-00012-of-00012.GGUF", "part 1, a-00001-of-00012.GGUF"),
         ("", {}, "model.gguf", "architecture"),
     ],
 )
@@ -259,6 +296,9 @@ def test_what_cannot_chat_is_said(
         ({"split.no": 0, "split.count": 3}, "a-00001-of-00003.gguf"),
         ({"llama.nextn_predict_layers": 1}, "model.gguf"),
         ({"llama.pooling_type": 0}, "my-mtp-model.gguf"),
+        ({}, "a-00001-of-00003.gguf"),
+        ({}, "model-i1-imatrix-Q4_K_M.gguf"),
+        ({}, "Qwen3.5-4B-MTP-Q4_K_M.gguf"),
     ],
 )
 def test_what_can_chat_is_offered(tmp_path: Path, extra: dict[str, int], name: str) -> None:

@@ -84,3 +84,10 @@ def test_a_byte_without_a_token(tmp_path: Path) -> None:
     problem = said(tmp_path, vocabulary(BYTES + 9, "<0xZZ>"))
     assert problem == "some.gguf is damaged: its vocabulary has no token for the byte 9; download it again."
     assert said(tmp_path, vocabulary(BYTES + 9, "\t")) is None
+
+
+def test_a_vocabulary_that_is_no_list_of_texts(tmp_path: Path) -> None:
+    """Lost otherwise: seconds and gigabytes, to a list of bytes where the tokens should be."""
+    problem = said(tmp_path, {"tokenizer.ggml.tokens": [1, 2, 3]})
+    assert problem == "some.gguf is damaged: its vocabulary is not a list of texts; download it again."
+    assert said(tmp_path, {"tokenizer.ggml.tokens": 5}) == problem

@@ -1,0 +1,46 @@
+"""`specchat doctor`: what works on this machine, what does not, and what to do about it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+
+from app.arguments import Parser
+from app.doctor.check import Check
+from app.doctor.checks import run_checks
+from app.doctor.report import as_json, is_ok, lines_of, summary_of
+from app.errors import SpecchatError
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Print the report; the exit code is 3 where a fault stands in the way of chatting."""
+    parser = Parser(
+        prog="specchat doctor",
+        description="Check this machine: Python, llama.cpp and its devices, the model, the terminal, folders "
+        "and files. Nothing is sent anywhere and nothing is changed.",
+        epilog="A fault stands in the way of chatting (exit code 3); a warning only costs something.",
+    )
+    parser.add_argument("--quick", action="store_true", help="do not load the bundled model")
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead")
+    options = parser.parse_args(arguments)
+    terminal = sys.stdout.isatty()
+    columns = shutil.get_terminal_size().columns if terminal else None
+    colour = terminal and _has_colours()
+    checks: list[Check] = []
+    for check in run_checks(options.quick):
+        checks.append(check)
+        if not options.json:
+            # Each at once: some take seconds.
+            print("\n".join(lines_of(check, columns, colour)), flush=True)
+    print(as_json(checks) if options.json else f"\n{summary_of(checks)}")
+    return 0 if is_ok(checks) else SpecchatError.exit_code
+
+
+def _has_colours() -> bool:
+    environment = os.environ
+    if environment.get("NO_COLOR") or environment.get("TERM") == "dumb":
+        return False
+    # The old console of Windows would show the codes.
+    return sys.platform != "win32" or "WT_SESSION" in environment

@@ -1,0 +1,120 @@
+"""The process that loads llama.cpp for the doctor, and may die of it: one question, one answer.
+
+The answer goes out as a frame on file descriptor 1, which native code cannot write to meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+from app.doctor.facts import AnswerFacts, BuildFacts, DeviceFacts, Refused
+from app.errors import SpecchatError
+from app.process.frames import write_frame
+
+_PROMPT = "The harbour was quiet that morning, and the keeper of the light"
+_TOKENS = 16
+_CONTEXT = 128
+
+# Each under the names that C and the C++ compilers of Linux and macOS, and of Windows, export it by.
+HEAD_FUNCTIONS = (
+    ("llama_get_embeddings",),
+    ("llama_get_embeddings_ith",),
+    ("llama_batch_ext_init",),
+    ("llama_process",),
+    ("llama_model_n_layer_nextn",),
+    (
+        "llama_set_embeddings_layer_inp",
+        "_Z30llama_set_embeddings_layer_inpP13llama_contextjb",
+        "?llama_set_embeddings_layer_inp@@YAXPEAUllama_context@@I_N@Z",
+    ),
+    (
+        "llama_get_embeddings_layer_inp",
+        "_Z30llama_get_embeddings_layer_inpP13llama_contextj",
+        "?llama_get_embeddings_layer_inp@@YAPEAMPEAUllama_context@@I@Z",
+    ),
+    (
+        "llama_set_embeddings_nextn",
+        "_Z26llama_set_embeddings_nextnP13llama_contextbb",
+        "?llama_set_embeddings_nextn@@YAXPEAUllama_context@@_N1@Z",
+    ),
+    (
+        "llama_get_embeddings_nextn_ith",
+        "_Z30llama_get_embeddings_nextn_ithP13llama_contexti",
+        "?llama_get_embeddings_nextn_ith@@YAPEAMPEAUllama_context@@H@Z",
+    ),
+    (
+        "llama_model_target_layer_ids",
+        "_Z28llama_model_target_layer_idsPK11llama_model",
+        "?llama_model_target_layer_ids@@YAPEBHPEBUllama_model@@@Z",
+    ),
+)
+
+
+def main() -> None:
+    """Answer the arguments "build NAME" or "answer PATH"; the name or path may be empty."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    question, name = sys.argv[1:]
+    try:
+        answer = build(name or None) if question == "build" else reply(name or None)
+    # llama-cpp-python raises RuntimeError for a library that cannot be loaded.
+    except (ImportError, OSError, RuntimeError, SpecchatError) as error:
+        answer = Refused(str(error))
+    write_frame(answers, answer)
+
+
+def build(name: str | None) -> BuildFacts:
+    """What is installed, and which file the chat opens for the name in the settings."""
+    from app.llama.devices import build_facts, devices, ggml
+    from app.llama.threads import performance_cores
+    from app.models.locate import find_model
+
+    facts = build_facts()
+    model = problem = ""
+    try:
+        model = str(find_model(name))
+    except SpecchatError as error:
+        problem = str(error)
+    return BuildFacts(
+        version=facts.version,
+        backends=facts.backends,
+        gpu_offload=facts.gpu_offload,
+        cpu_features=facts.cpu_features,
+        devices=tuple(
+            DeviceFacts(each.name, each.description, each.kind, each.free, each.total) for each in devices()
+        ),
+        threads=performance_cores(),
+        missing=tuple(names[0] for names in HEAD_FUNCTIONS if not any(map(ggml, names))),
+        model=model,
+        problem=problem,
+    )
+
+
+def reply(path: str | None) -> AnswerFacts | Refused:
+    """Load that model, by default the bundled one, and decode a few tokens."""
+    import numpy as np
+
+    from app.llama import Context
+    from app.models.locate import bundled_model, open_model
+
+    file = Path(path) if path else bundled_model()
+    if file is None:
+        return Refused("not installed", absent=True)
+    started = time.perf_counter()
+    with open_model(file) as model, Context(model, _CONTEXT) as context:
+        loaded = time.perf_counter()
+        row = context.forward(model.tokenise(_PROMPT))[-1]
+        finite = bool(np.isfinite(row).all())
+        decoding = time.perf_counter()
+        for _ in range(_TOKENS):
+            row = context.forward([int(row.argmax())])[-1]
+            finite = finite and bool(np.isfinite(row).all())
+        seconds = time.perf_counter() - decoding
+    return AnswerFacts(file.name, loaded - started, _TOKENS, seconds, finite)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

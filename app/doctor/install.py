@@ -1,0 +1,85 @@
+"""How llama-cpp-python is installed for a graphics card: a wheel where there is one, else its source."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from app.doctor.hardware import Card
+from app.doctor.host import Host
+from app.doctor.packages import required
+
+_INDEX = "https://abetlen.github.io/llama-cpp-python/whl/"
+_PACKAGE = "llama-cpp-python"
+# Wheels are made for these; a wheel of CUDA needs a driver of at least that series.
+_PYTHONS = ((3, 10), (3, 12))
+_CUDA = ((580, "cu130"), (555, "cu125"), (550, "cu124"))
+_ROCM = (7, 2)
+# CUDA 13 has left out all cards before Turing.
+_BEFORE_TURING = re.compile(
+    r"\b(GTX (9|10)\d\d|GT (7|10)\d\d|TITAN (X|V)|[PV]100|[PM]\d\d?|MX[1-3]\d\d|(Quadro )?[GP]V?\d{3,4})\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """A build of llama.cpp for a card. needs: what must be on the machine before, "" for nothing."""
+
+    name: str
+    command: str
+    needs: str = ""
+
+
+def build_for(card: Card, host: Host) -> Build:
+    """The build that uses this card."""
+    if card.vendor == "apple":
+        return _build("Metal", "metal", "-DGGML_METAL=on", host)
+    if card.vendor == "nvidia":
+        flags = "-DGGML_CUDA=on"
+        index = cuda_index(card)
+        if index and _has_wheels(host):
+            version = f"{index[2:4]}.{index[4:]}"
+            return _build("CUDA", index, flags, host, f"CUDA {version}'s runtime libraries")
+        return _build("CUDA", "", flags, host, "the CUDA toolkit and a C++ compiler")
+    if card.vendor == "amd" and card.driver:
+        index = "rocm72" if card.driver >= _ROCM and host.system == "linux" else ""
+        needs = "" if index and _has_wheels(host) else "ROCm's compiler"
+        return _build("ROCm", index, "-DGGML_HIP=on", host, needs)
+    needs = "" if _has_wheels(host) else "the Vulkan SDK and a C++ compiler"
+    return _build("Vulkan", "vulkan", "-DGGML_VULKAN=on", host, needs)
+
+
+def from_source(host: Host) -> str:
+    """The command that compiles llama.cpp for the CPU it runs on."""
+    return f"{_install(host)} --no-binary {_PACKAGE}"
+
+
+def cuda_index(card: Card) -> str:
+    """The newest wheel index that the card and its driver can use; "" where there is none.
+
+    The oldest where the driver's version cannot be read: newer drivers take it too.
+    """
+    if not card.driver:
+        return _CUDA[-1][1]
+    old = bool(_BEFORE_TURING.search(card.name))
+    fitting = (name for least, name in _CUDA if card.driver[0] >= least and not (old and name == "cu130"))
+    return next(fitting, "")
+
+
+def _has_wheels(host: Host) -> bool:
+    machines = ("arm64", "x86_64") if host.system == "darwin" else ("x86_64", "amd64")
+    return _PYTHONS[0] <= host.python[:2] <= _PYTHONS[1] and host.machine.lower() in machines
+
+
+def _build(name: str, index: str, flags: str, host: Host, needs: str = "") -> Build:
+    command = _install(host)
+    if index and _has_wheels(host):
+        return Build(name, f"{command} --extra-index-url {_INDEX}{index}", needs)
+    if host.system == "win32":
+        return Build(name, f'$env:CMAKE_ARGS="{flags}"; {command}', needs)
+    return Build(name, f'CMAKE_ARGS="{flags}" {command}', needs)
+
+
+def _install(host: Host) -> str:
+    return f"{host.install} {required(_PACKAGE)} --force-reinstall --no-cache-dir"

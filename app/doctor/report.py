@@ -1,0 +1,84 @@
+"""The report as text and as JSON."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+from collections.abc import Sequence
+
+from app.chat.gate import clean
+from app.doctor.check import Check, State, counted
+
+_SIGNS: dict[State, str] = {"ok": "✓", "warning": "!", "fault": "✗"}
+_COLOURS: dict[State, str] = {"ok": "\033[32m", "warning": "\033[33m", "fault": "\033[31m"}
+_PLAIN = "\033[0m"
+# Sign and state, then the name: what follows begins in one column.
+_STATE_WIDTH, _NAME_WIDTH = 10, 18
+_ARROW = "→ "
+
+
+def lines_of(check: Check, columns: int | None, colour: bool) -> list[str]:
+    """A check as lines of that width, with a hanging indent; columns None: one line, for a pipe.
+
+    A command stands on a line of its own, unbroken, so that it can be copied.
+    """
+    state = f"{_SIGNS[check.state]} {check.state}".ljust(_STATE_WIDTH)
+    if colour:
+        state = f"{_COLOURS[check.state]}{state}{_PLAIN}"
+    head = state + check.name.ljust(_NAME_WIDTH)
+    if columns is None:
+        said = ". ".join(filter(None, (one_line(check.finding).rstrip("."), advice_of(check))))
+        return [f"{head}{said}"]
+    indent = " " * (_STATE_WIDTH + _NAME_WIDTH)
+    width = max(20, columns - len(indent) - 1)
+    finding = textwrap.wrap(one_line(check.finding), width, break_on_hyphens=False)
+    advice = textwrap.wrap(one_line(check.advice), width - len(_ARROW), break_on_hyphens=False)
+    arrows = [(" " * len(_ARROW) if number else _ARROW) + line for number, line in enumerate(advice)]
+    body = [*(finding or [""]), *arrows]
+    lines = [head + body[0], *(indent + line for line in body[1:])]
+    return [*lines, one_line(check.command)] if check.command else lines
+
+
+def summary_of(checks: Sequence[Check]) -> str:
+    """The last line: whether one can chat."""
+    faults = sum(check.state == "fault" for check in checks)
+    warnings = sum(check.state == "warning" for check in checks)
+    if faults:
+        stand = "stands" if faults == 1 else "stand"
+        return f"{counted(faults, 'fault')} {stand} in the way of chatting."
+    if warnings:
+        return f"You can chat; {counted(warnings, 'warning')} above."
+    return "All is well."
+
+
+def as_json(checks: Sequence[Check]) -> str:
+    """One object: ok, and the checks."""
+    return json.dumps(
+        {
+            "ok": is_ok(checks),
+            "checks": [
+                {
+                    "name": check.name,
+                    "state": check.state,
+                    "finding": one_line(check.finding),
+                    "advice": advice_of(check),
+                }
+                for check in checks
+            ],
+        }
+    )
+
+
+def is_ok(checks: Sequence[Check]) -> bool:
+    """Whether nothing stands in the way of chatting."""
+    return all(check.state != "fault" for check in checks)
+
+
+def advice_of(check: Check) -> str:
+    """What to do, with what to type for it."""
+    return " ".join(filter(None, (one_line(check.advice), one_line(check.command))))
+
+
+def one_line(text: str) -> str:
+    """Foreign text (names of files and devices, errors) made safe for a line."""
+    return " ".join(clean(text).split())

@@ -1,0 +1,243 @@
+"""Looks through folders for GGUF files that can be chatted with, each once, and tells why others cannot.
+
+Nothing on a disk is trusted to be as its program wrote it: what is broken, gone or forbidden is told in a
+sentence or passed over, and the rest is found all the same.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from app.models.chat_file import kind_by_name
+from app.models.places import Place
+
+# A folder with more in it is hardly one for models, and listing it takes seconds.
+_MOST_ENTRIES = 200_000
+_MOST_MISSING = 8
+_PART = re.compile(r"-(\d{5})-of-(\d{5})(?=\.gguf$)", re.IGNORECASE)
+# What downloaders append; aria2 keeps a file of its own beside the unfinished one.
+_UNFINISHED = re.compile(
+    r"(\.gguf)\.(part|partial|incomplete|download|downloading|downloadinprogress|crdownload|tmp|aria2)$",
+    re.IGNORECASE,
+)
+
+Names: TypeAlias = tuple[str, ...]
+"""What a file may be called, best first: the next is for where the one before is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A model. path: the file to load. name: how a person calls it, unique in a search. origin: the program
+    that keeps it, or the folder that was searched. size: bytes, of all its parts."""
+
+    path: Path
+    name: str
+    origin: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What a person may look for and not find. reason: a sentence that says why, and what to do."""
+
+    path: Path
+    origin: str
+    reason: str
+
+
+def parts_of(path: str) -> tuple[str, ...]:
+    """The files that the model at `path` consists of, by its name alone: itself, or all parts of a split."""
+    match = _PART.search(path)
+    if match is None or not 1 <= int(match[1]) <= int(match[2]):
+        return (path,)
+    stem, end = path[: match.start()], path[match.end() :]
+    numbers = range(1, int(match[2]) + 1)
+    return tuple(f"{stem}-{number:05d}-of-{match[2]}{end}" for number in numbers)
+
+
+class Search:
+    """What was found so far, each file once, under one name."""
+
+    def __init__(self) -> None:
+        self.found: list[Found] = []
+        self.left_out: list[LeftOut] = []
+        self._seen: set[object] = set()
+        self._names: set[str] = set()
+        self._told: set[str] = set()
+
+    def leave_out(self, path: Path | str, origin: str, reason: str) -> None:
+        """Say why, once, by whatever way the file is reached again."""
+        try:
+            real = os.path.realpath(path)
+        except ValueError:  # no file can have such a name
+            real = os.fspath(path)
+        if real not in self._told:
+            self._told.add(real)
+            self.left_out.append(LeftOut(Path(path), origin, reason))
+
+    def listed(self, folder: Path | str, place: Place) -> tuple[list[str], list[str]]:
+        """Names of the files and of the folders in a folder, in order, links last: what they lead to may be
+        reached by its own name. Nothing where the folder is not there or cannot be read."""
+        files: list[tuple[bool, str]] = []
+        folders: list[tuple[bool, str]] = []
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    (folders if _is_folder(entry) else files).append((entry.is_symlink(), entry.name))
+        except (FileNotFoundError, NotADirectoryError):
+            if place.named and Path(folder) == place.path:
+                self.leave_out(folder, place.origin, f"There is no folder {folder}; check its path.")
+        except (OSError, ValueError) as error:
+            self.leave_out(folder, place.origin, unreadable(os.fspath(folder), error))
+        return [name for _, name in sorted(files)], [name for _, name in sorted(folders)]
+
+    def walk(
+        self,
+        top: Path,
+        place: Place,
+        called: Callable[[tuple[str, ...]], Names],
+        *,
+        above: tuple[str, ...] = (),
+        deep: bool = True,
+    ) -> None:
+        """Take the models in a folder. called: the names of a file, given the folders that lead to it from
+        the place and its own name; `above` are those before `top`."""
+        for folder, parts, files in self.folders(top, place, deep=deep):
+            self.take_files(folder, files, place.origin, called, above=(*above, *parts))
+
+    def folders(
+        self, top: Path, place: Place, *, deep: bool = True
+    ) -> Iterator[tuple[str, tuple[str, ...], list[str]]]:
+        """Each folder from `top` down, once, whatever links lead to it: its path, the names that lead to it,
+        its files. Hidden folders hold what programs keep for themselves, and are passed over."""
+        waiting: list[tuple[str, tuple[str, ...]]] = [(os.fspath(top), ())]
+        visited: set[object] = set()
+        entries = 0
+        while waiting:
+            folder, parts = waiting.pop()
+            try:
+                identity = _identity(folder, os.stat(folder))
+            except (OSError, ValueError):
+                identity = folder  # why, is said where it is listed
+            if identity in visited:
+                continue
+            visited.add(identity)
+            files, below = self.listed(folder, place)
+            entries += len(files) + len(below)
+            if entries > _MOST_ENTRIES:
+                reason = f"{top} holds more than {_MOST_ENTRIES:,} files; name a folder nearer to the models."
+                self.leave_out(top, place.origin, reason)
+                return
+            yield folder, parts, files
+            if deep:
+                kept = [name for name in below if not name.startswith(".")]
+                waiting += [(os.path.join(folder, name), (*parts, name)) for name in reversed(kept)]
+
+    def take_files(
+        self,
+        folder: str,
+        files: Sequence[str],
+        origin: str,
+        called: Callable[[tuple[str, ...]], Names],
+        *,
+        above: tuple[str, ...],
+    ) -> None:
+        """Take the models among the files of one folder, which the names `above` lead to."""
+        present = set(files)
+        for name in files:
+            if name.startswith("."):
+                continue
+            path = os.path.join(folder, name)
+            unfinished = _UNFINISHED.search(name)
+            if unfinished is not None:
+                whole = called((*above, name[: unfinished.end(1)]))[0]
+                reason = f"{whole} is not downloaded whole; let the program that fetches it finish."
+                self.leave_out(path, origin, reason)
+            elif name.lower().endswith(".gguf") and f"{name}.aria2" not in present:
+                first = parts_of(name)[0]
+                if first == name:
+                    self.take(path, origin, called((*above, name)))
+                elif first not in present:
+                    whole = called((*above, first))[0]
+                    reason = f"{whole} is missing, the first part of a model; download it again."
+                    self.leave_out(os.path.join(folder, first), origin, reason)
+
+    def take(self, path: str, origin: str, names: Names) -> None:
+        """Take a model by its file, or the first of its parts, unless it was taken before or is none."""
+        name, size, missing = names[0], 0, []
+        parts = parts_of(path)
+        try:
+            for number, part in enumerate(parts, 1):
+                try:
+                    about = os.stat(part)
+                except FileNotFoundError:
+                    if len(parts) == 1 and not os.path.islink(part):
+                        return  # it vanished meanwhile
+                    missing.append(number)
+                    if len(missing) > _MOST_MISSING:
+                        break
+                    continue
+                if number == 1:
+                    identity = _identity(path, about)
+                    if identity in self._seen or not stat.S_ISREG(about.st_mode):
+                        return
+                    self._seen.add(identity)
+                problem = (
+                    kind_by_name(os.path.basename(part)) if number == 1 else None
+                ) or _first_bytes_problem(part, about)
+                if problem is not None:
+                    subject = name if len(parts) == 1 else f"{name}, part {number}"
+                    self.leave_out(part, origin, f"{subject} is {problem}")
+                    return
+                size += about.st_size
+        except (OSError, ValueError) as error:
+            self.leave_out(path, origin, unreadable(name, error))
+            return
+        if missing:
+            self.leave_out(path, origin, _missing(name, missing, len(parts)))
+            return
+        unused = next((each for each in (*names, path) if each not in self._names), path)
+        self._names.add(unused)
+        self.found.append(Found(Path(parts[0]), unused, origin, size))
+
+
+def unreadable(name: str, error: OSError | ValueError) -> str:
+    """A sentence for what the system says of a file or folder."""
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return f"{name} cannot be read ({reason}); check its path and permissions."
+
+
+def _identity(path: str, about: os.stat_result) -> object:
+    """What two ways to one file have in common. Some file systems number no files."""
+    return (about.st_dev, about.st_ino) if about.st_ino else os.path.realpath(path)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link that leads to itself
+        return False
+
+
+def _missing(name: str, missing: Sequence[int], count: int) -> str:
+    if count == 1:
+        return f"{name} is a link to a file that is gone; download it again."
+    listed = ", ".join(map(str, missing[:_MOST_MISSING])) + (", …" if len(missing) > _MOST_MISSING else "")
+    return f"{name} has {count:,} parts, and these are missing: {listed}; download them again."
+
+
+def _first_bytes_problem(path: str, about: os.stat_result) -> str | None:
+    """What the file is instead of a GGUF file. Raises OSError where it cannot be read."""
+    if about.st_size == 0:
+        return "empty; download it again."
+    with open(path, "rb", buffering=0) as file:
+        start = file.read(4)
+    if start == b"vers":
+        return "a pointer of Git LFS, not the file itself; fetch it with git lfs pull."
+    return None if start == b"GGUF" else "not a GGUF file, whatever its name says; download it again."
