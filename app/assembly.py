@@ -17,8 +17,11 @@ from app.engine.knowledge import Knowledge, curve_numbers, curve_of
 from app.engine.loop import Engine
 from app.errors import SpecchatError, UsageError
 from app.llama import Context, ContextSettings, Model, ModelSettings
+from app.loading import cpu_repacks, header_of, machine_memory, make_shorter, open_smaller
+from app.models.compatibility import draft_problem
+from app.models.fit import Fit, fit
 from app.models.gguf import read_header
-from app.models.locate import find_model, open_draft, open_model
+from app.models.locate import draft_of, find_model, open_draft, open_model, servers_of
 from app.models.skip import (
     content_digest,
     load_choice,
@@ -28,23 +31,27 @@ from app.models.skip import (
     write_skip,
 )
 from proposers.base import Proposer
+from proposers.bridge import BridgedDraft
 from proposers.registry import KINDS
 
-# Context of a chat when none is asked for, as far as the model was trained with it.
-DEFAULT_CONTEXT = 8192
 # A layer-skipped copy larger than this is only written when the person agrees.
 ASK_ABOVE_BYTES = 1_000_000_000
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What to load. draft: name or path; context_length None: as needed, up to the trained length."""
+    """What to load. draft: name or path.
+
+    context_length None: as needed, up to the trained length and to what fits into memory. GPU layers of -1:
+    as many as fit. bridge: a draft of another vocabulary drafts by its text.
+    """
 
     model: str | None = None
     draft: str | None = None
     context_length: int | None = None
     model_settings: ModelSettings = field(default_factory=ModelSettings)
     context_settings: ContextSettings = field(default_factory=ContextSettings)
+    bridge: bool = False
 
 
 def cache_folder() -> Path:
@@ -70,6 +77,17 @@ def template_for(model: Model, name: str | None = None) -> Template:
     return Template(source, model.token_text(model.bos), model.token_text(model.vocabulary.eos))
 
 
+def _completed(setup: Setup) -> Setup:
+    """With the draft and the RPC servers that the catalogue gives the model, where none were named."""
+    draft = draft_of(setup.model) if setup.draft is None else None
+    servers = setup.model_settings.rpc or servers_of(setup.model)
+    return replace(
+        setup,
+        draft=str(draft) if draft else setup.draft,
+        model_settings=replace(setup.model_settings, rpc=servers),
+    )
+
+
 class Assembly:
     """An open target, and the proposers that were asked for so far. Closes all that it opened."""
 
@@ -85,10 +103,10 @@ class Assembly:
         """Load the target's weights.
 
         stop: asked between passes and during long ones. agree: puts a question about disk space;
-        say: tells what is written there.
+        say: tells what is written there, and what memory is too short for.
         Raises SpecchatError where a file cannot be used.
         """
-        self.setup = setup
+        setup = self.setup = _completed(setup)
         self._stop = stop
         self._agree = agree
         self._say = say
@@ -99,8 +117,21 @@ class Assembly:
         # The files that proposers opened, by their names.
         self._files: dict[str, Path] = {}
         self._knowledge = Knowledge(knowledge_file())
+        self._told: set[str] = set()
         path = find_model(setup.model)
-        self.target: Model = self._stack.enter_context(open_model(path, setup.model_settings, progress))
+        self._header = read_header(path)
+        # Measured once: when the weights are loaded, what they take is no longer free.
+        self._memory = machine_memory(setup.model_settings.rpc)
+        self._repacked = cpu_repacks()
+        self._beside = tuple(header for header in [header_of(setup.draft)] if header)
+        chosen = self._fit(setup.model_settings.gpu_layers)
+        self._tell(chosen.problem)
+        self._tell(chosen.layers_note)
+        self.target, self._placed = self._open(
+            lambda settings: self._stack.enter_context(open_model(path, settings, progress)),
+            self._header.block_count or 0,
+            replace(setup.model_settings, gpu_layers=chosen.gpu_layers),
+        )
 
     def __enter__(self) -> Assembly:
         return self
@@ -122,18 +153,53 @@ class Assembly:
         return self._files.get(proposer)
 
     def context_length(self, needed: int = 0) -> int:
-        """The context to make: as set, else the default, else as much as is needed and was trained."""
+        """The context to make: as set, else the default or as much as is needed, was trained and fits."""
         if self.setup.context_length is not None:
             return self.setup.context_length
-        return min(self.target.context_trained, max(DEFAULT_CONTEXT, needed))
+        chosen = self._fit(self._placed.gpu_layers, needed)
+        self._tell(chosen.problem)
+        self._tell(chosen.context_note)
+        return min(self.target.context_trained, chosen.context_length)
 
     def engine(self, proposer: str, needed: int = 0) -> Engine:
-        """The engine, with a context that holds `needed` tokens where the model allows."""
-        length = self.context_length(needed)
-        context = self._context(self._stack, self.target, length)
-        engine = Engine(context, self.proposers(proposer, length), ThroughputController())
+        """The engine, with a context that holds `needed` tokens where the model and memory allow."""
+        context = make_shorter(
+            lambda length: self._context(self._stack, self.target, length),
+            self.context_length(needed),
+            self.setup.context_length is not None,
+            self.setup.context_settings.cache_type,
+            self._say,
+        )
+        engine = Engine(context, self.proposers(proposer, context.capacity), ThroughputController())
         engine.known_costs = curve_of(self._knowledge.get(self._curve_name(context.threads)))
         return engine
+
+    def _fit(self, gpu_layers: int, needed: int = 0) -> Fit:
+        settings = self.setup.context_settings
+        return fit(
+            self._header,
+            self._memory,
+            self.setup.context_length,
+            gpu_layers,
+            settings.cache_type,
+            needed=needed,
+            beside=self._beside,
+            flash_attention=settings.flash_attention != "off",
+            mmap=self.setup.model_settings.mmap,
+            repacked=self._repacked,
+        )
+
+    def _open(
+        self, opened: Callable[[ModelSettings], Model], layers: int, settings: ModelSettings | None = None
+    ) -> tuple[Model, ModelSettings]:
+        """Open a model of so many layers, with fewer on the GPU where it has no room; how that was done."""
+        return open_smaller(opened, settings or self.setup.model_settings, layers, self._memory, self._say)
+
+    def _tell(self, line: str | None) -> None:
+        """Say a sentence, once."""
+        if line is not None and line not in self._told:
+            self._told.add(line)
+            self._say(line)
 
     def remember(self, engine: Engine) -> None:
         """Keep what an engine of this assembly learned, for later runs."""
@@ -151,7 +217,7 @@ class Assembly:
 
     def _curve_name(self, threads: int) -> str:
         """All that a cost curve depends on."""
-        model, context = self.setup.model_settings, self.setup.context_settings
+        model, context = self._placed, self.setup.context_settings
         parts = (
             *("curve", self._digest, platform.node(), threads, model.gpu_layers),
             *(context.flash_attention, context.cache_type, context.exact),
@@ -194,7 +260,8 @@ class Assembly:
             context = self._context(self._draft_stack, self._open_draft(), length)
         elif kind.model == "skip":
             context = self._context(self._stack, self._open_skip(), length)
-        proposer = self._proposers[name] = kind.build(context)
+        bridged = self._bridged(context) if kind.model == "draft" and context else None
+        proposer = self._proposers[name] = bridged or kind.build(context)
         proposer.know(self._knowledge.get(self._proposer_name(name)))
         return proposer
 
@@ -217,9 +284,21 @@ class Assembly:
         if self.setup.draft is None:
             raise UsageError("The proposer draft needs a draft model: give --draft FILE.gguf.")
         path = find_model(self.setup.draft)
-        draft = self._draft_stack.enter_context(open_draft(path, self.target, self.setup.model_settings))
+        draft, _ = self._open(
+            lambda settings: self._draft_stack.enter_context(
+                open_draft(path, self.target, settings, self.setup.bridge)
+            ),
+            read_header(path).block_count or 0,
+        )
         self._files["draft"] = path
         return draft
+
+    def _bridged(self, draft: Context) -> Proposer | None:
+        """The proposer of a draft that speaks other tokens than the target."""
+        own = draft.model
+        if not self.setup.bridge or draft_problem(self.target, own) is None:
+            return None
+        return BridgedDraft(draft, self.target, own, own.bos if own.add_bos else None)
 
     def _open_skip(self) -> Model:
         path = self.target.path
@@ -233,4 +312,8 @@ class Assembly:
                 raise UsageError(f"{said} and was not written: agree with --yes, or use --proposer lookup.")
             self._say(f"{said} in {folder}.")
         copy = self._files["skip"] = write_skip(path, header, layers, folder)
-        return self._stack.enter_context(Model(copy, self.setup.model_settings))
+        skipped, _ = self._open(
+            lambda settings: self._stack.enter_context(Model(copy, settings)),
+            self.target.layers - len(layers),
+        )
+        return skipped

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import io
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from app.arguments import Parser, whole
@@ -22,6 +23,18 @@ _LONGEST_K = 32
 # ggml has room for so many threads, and the native settings for so large a number.
 _MOST_THREADS = 512
 _LARGEST = 2**31 - 1
+# Each command's module, loaded when it is called; it has a `main` that takes the arguments.
+_COMMANDS = {
+    "bench": "app.bench.run",
+    "calibrate": "app.bench.calibrate",
+    "compare": "app.bench.compare",
+    "doctor": "app.commands.doctor",
+    "explore": "app.tui.explore.run",
+    "models": "app.commands.models",
+    "pull": "app.commands.pull",
+    "remove": "app.commands.remove",
+    "skip-search": "app.bench.skip_search",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,8 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # A reply may hold characters that this terminal or pipe has no code for.
         sys.stdout.reconfigure(errors="replace")
     try:
-        command = _COMMANDS.get(arguments[0]) if arguments else None
-        return command(arguments[1:]) if command else _chat_or_answer(arguments)
+        module = _COMMANDS.get(arguments[0]) if arguments else None
+        if module is None:
+            return _chat_or_answer(arguments)
+        code: int = importlib.import_module(module).main(arguments[1:])
+        return code
     except SpecchatError as error:
         # Names of files and lines of templates may hold anything.
         print(f"specchat: {' '.join(clean(str(error)).split())}", file=sys.stderr)
@@ -86,18 +102,26 @@ def _parser() -> argparse.ArgumentParser:
     add = model.add_argument
     add("--model", metavar="M", help="path of a .gguf or a name of the catalogue (default: the bundled one)")
     add("--draft", metavar="D", help="a smaller model with the same vocabulary")
+    add("--bridge", action="store_true", help="allow a draft with another vocabulary, by way of its text")
     add(
         "--ctx",
         type=whole(2, _LARGEST),
         metavar="N",
-        help="tokens of context (default: 8192, more if needed)",
+        help="tokens of context (default: 8192, more if needed, less where memory is short)",
     )
     add(
         "--gpu-layers",
         type=whole(-1, _LARGEST),
         default=-1,
         metavar="N",
-        help="layers on the GPU (default: all)",
+        help="layers on the GPU (default: as many as fit)",
+    )
+    add(
+        "--rpc",
+        type=_addresses,
+        default=(),
+        metavar="HOST:PORT",
+        help="llama.cpp RPC servers that take layers, with commas",
     )
     add("--threads", type=whole(1, _MOST_THREADS), metavar="N", help="default: the performance cores")
     add("--flash-attention", choices=("auto", "on", "off"), default="auto")
@@ -145,13 +169,16 @@ def _one_shot(options: argparse.Namespace) -> OneShot:
             model=options.model,
             draft=options.draft,
             context_length=options.ctx,
-            model_settings=ModelSettings(gpu_layers=options.gpu_layers, mmap=not options.no_mmap),
+            model_settings=ModelSettings(
+                gpu_layers=options.gpu_layers, mmap=not options.no_mmap, rpc=options.rpc
+            ),
             context_settings=ContextSettings(
                 threads=options.threads,
                 flash_attention=options.flash_attention,
                 cache_type=options.kv_type,
                 exact=options.exact,
             ),
+            bridge=options.bridge,
         ),
         proposer=options.proposer,
         sampling=Sampling(
@@ -174,6 +201,10 @@ def _one_shot(options: argparse.Namespace) -> OneShot:
     )
 
 
+def _addresses(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.split(",") if part.strip())
+
+
 def _draft_length(text: str) -> int | None:
     if text == "auto":
         return None
@@ -182,42 +213,3 @@ def _draft_length(text: str) -> int | None:
     if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= _LONGEST_K:
         raise argparse.ArgumentTypeError(f"{text!r} is not auto or a whole number from 1 to {_LONGEST_K}")
     return int(text)
-
-
-def _bench(arguments: Sequence[str]) -> int:
-    from app.bench.run import main as bench
-
-    return bench(arguments)
-
-
-def _compare(arguments: Sequence[str]) -> int:
-    from app.bench.compare import main as compare
-
-    return compare(arguments)
-
-
-def _skip_search(arguments: Sequence[str]) -> int:
-    from app.bench.skip_search import main as search
-
-    return search(arguments)
-
-
-def _calibrate(arguments: Sequence[str]) -> int:
-    from app.bench.calibrate import main as calibrate
-
-    return calibrate(arguments)
-
-
-def _explore(arguments: Sequence[str]) -> int:
-    from app.tui.explore.run import main as explore
-
-    return explore(arguments)
-
-
-_COMMANDS: dict[str, Callable[[Sequence[str]], int]] = {
-    "bench": _bench,
-    "calibrate": _calibrate,
-    "compare": _compare,
-    "explore": _explore,
-    "skip-search": _skip_search,
-}

@@ -13,6 +13,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import cast
 
 import gguf
 import numpy as np
@@ -47,7 +48,11 @@ _PIECES = [
     "▁and",
 ]
 
-Extra = Mapping[str, "int | float | bool | str | Sequence[int] | Sequence[float] | Sequence[str]"]
+Value = int | float | bool | str | Sequence[int] | Sequence[float] | Sequence[str]
+Extra = Mapping[str, Value]
+
+# What is said of each token, in order.
+_BY_TOKEN = ("tokenizer.ggml.tokens", "tokenizer.ggml.scores", "tokenizer.ggml.token_type")
 
 
 def write_tiny(
@@ -64,7 +69,9 @@ def write_tiny(
     logit_scale: float = 3.0,
     noise: float = 0.0,
     end_scale: float = 1.0,
+    byte_scale: float = 1.0,
     add_bos: bool = False,
+    order: Sequence[int] | None = None,
     extra: Extra | None = None,
 ) -> Path:
     """Write a model to `path` and return it. The same arguments give the same bytes.
@@ -77,12 +84,14 @@ def write_tiny(
     vocabulary: at least 262: <unk>, <s>, </s>, 256 bytes, <|im_start|>, <|im_end|>, then pieces of text.
     logit_scale: standard deviation of the logits; 3 gives a likeliest token of a third or so.
     end_scale: factor on the logits of </s> and <|im_end|>; 0 makes replies go on (odds about 1 to 10⁴).
+    byte_scale: the same of the bytes' tokens; 0 makes replies of whole pieces.
+    order: the token of each id, if they are to be numbered otherwise: the same model in other ids.
     extra: metadata that is added, or put in place of what is written otherwise. Keys in full.
     """
     if vocabulary <= WORDS or width % heads or width // heads % 2:
         raise ValueError("vocabulary must exceed 261 and width be an even multiple of heads")
     writer = gguf.GGUFWriter(path, architecture)
-    metadata: dict[str, int | float | bool | str | Sequence[int] | Sequence[float] | Sequence[str]] = {
+    metadata: dict[str, Value] = {
         "general.type": "model",
         "general.name": f"tiny {seed}",
         "general.file_type": 0,
@@ -98,7 +107,7 @@ def write_tiny(
         **_tokenizer(vocabulary, add_bos, template),
         **(extra or {}),
     }
-    for key, value in metadata.items():
+    for key, value in (metadata if order is None else _renumbered(metadata, order)).items():
         _add(writer, key, value)
 
     def tensor(name: str, rows: int, columns: int, deviation: float) -> NDArray[np.float32]:
@@ -115,7 +124,9 @@ def write_tiny(
     recent[: min(8, width // heads)] = 2.5
     output = tensor("output.weight", vocabulary, width, logit_scale * unit)
     output[[EOS, IM_END]] *= end_scale
-    writer.add_tensor("token_embd.weight", tensor("token_embd.weight", vocabulary, width, 1.0))
+    output[BYTES:IM_START] *= byte_scale
+    ids = list(range(vocabulary) if order is None else order)
+    writer.add_tensor("token_embd.weight", tensor("token_embd.weight", vocabulary, width, 1.0)[ids])
     for layer in range(layers):
         block = f"blk.{layer}."
         writer.add_tensor(block + "attn_norm.weight", ones)
@@ -135,7 +146,7 @@ def write_tiny(
         name = block + "ffn_down.weight"
         writer.add_tensor(name, tensor(name, width, 2 * width, unit))
     writer.add_tensor("output_norm.weight", ones)
-    writer.add_tensor("output.weight", output)
+    writer.add_tensor("output.weight", output[ids])
 
     writer.write_header_to_file()
     writer.write_kv_data_to_file()
@@ -171,10 +182,21 @@ def _tokenizer(
     return written
 
 
+def _renumbered(metadata: Mapping[str, Value], order: Sequence[int]) -> dict[str, Value]:
+    """Metadata with the tokens in another order."""
+    renumbered = dict(metadata)
+    for name, value in metadata.items():
+        if name.endswith("_token_id") and isinstance(value, int):
+            renumbered[name] = order.index(value)
+        elif name in _BY_TOKEN and isinstance(value, Sequence):
+            renumbered[name] = [cast("Sequence[str]", value)[token] for token in order]
+    return renumbered
+
+
 def _add(
     writer: gguf.GGUFWriter,
     key: str,
-    value: int | float | bool | str | Sequence[int] | Sequence[float] | Sequence[str],
+    value: Value,
 ) -> None:
     """Whole numbers are written as uint32 where they fit, as llama.cpp's keys ask for."""
     if isinstance(value, bool):

@@ -12,7 +12,7 @@ from app.errors import SpecchatError
 from app.models.catalogue import Entry, Part, catalogue
 from app.models.hub import parse_part
 from app.models.hub_faults import MissingError
-from app.models.pull import pull, readable
+from app.models.pull import pull, readable, readable_time
 from app.models.transfer import Progress
 from app.settings.fields import nearest, shown
 
@@ -125,11 +125,3 @@ def progress_line(progress: Progress, columns: int) -> str:
     if len(name) > room:
         name = f"{name[: room - 1]}…"
     return f"{name}  {figures}"[:columns]
-
-
-def readable_time(seconds: float) -> str:
-    """A time as people read it, to the second below a minute."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

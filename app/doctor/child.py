@@ -114,7 +114,3 @@ def reply(path: str | None) -> AnswerFacts | Refused:
             finite = finite and bool(np.isfinite(row).all())
         seconds = time.perf_counter() - decoding
     return AnswerFacts(file.name, loaded - started, _TOKENS, seconds, finite)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

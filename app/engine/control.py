@@ -209,6 +209,9 @@ class ThroughputController:
             if drafted:
                 ahead = self._ahead + entry.committed * plain - entry.seconds
                 self._ahead = min(ahead, _SAVINGS * plain)
+            else:
+                # A model may have drafted in vain.
+                self._ahead -= entry.proposer_seconds
             costs.observe(drafted + 1 + entry.padded, entry.target_seconds)
         if drafted:
             each = (entry.proposer_seconds - entry.reading_seconds) / drafted

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.errors import SpecchatError
-from app.llama.model import Model
+from app.llama.model import MemoryShort, Model, memory_was_short
 from app.llama.native import native_log
 from app.llama.threads import performance_cores
 
@@ -63,7 +63,8 @@ class Context:
     def __init__(self, model: Model, length: int, settings: ContextSettings | None = None) -> None:
         """Make a cache for `length` tokens.
 
-        Raises SpecchatError where llama.cpp cannot (memory, cache types).
+        Raises SpecchatError where llama.cpp cannot (cache types), MemoryShort where a buffer of it was
+        refused. Linux seldom refuses: it hands out more than there is and ends the process that uses it.
         """
         settings = settings or ContextSettings()
         log = native_log()
@@ -84,7 +85,8 @@ class Context:
         pointer = llama_cpp.llama_init_from_model(model.pointer, parameters)
         if not pointer:
             reason = log.faults[-1].strip() if log.faults else "llama.cpp gave no reason"
-            raise SpecchatError(
+            kind = MemoryShort if memory_was_short(log.faults) else SpecchatError
+            raise kind(
                 f"No context of {length:,} tokens could be made ({reason}): "
                 "try a smaller --ctx or another --kv-type."
             )

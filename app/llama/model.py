@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,15 +15,27 @@ import llama_cpp
 
 from app.errors import SpecchatError
 from app.llama.native import native_log
+from app.llama.rpc import add_servers, device_list
+
+# How llama.cpp, the GPU backends and the system say that there was no memory.
+_SHORT = re.compile(r"alloc|out of memory|insufficient memory|memory is full", re.IGNORECASE)
+
+
+class MemoryShort(SpecchatError):
+    """llama.cpp found no memory for weights or for a context: less of it may fit."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """How weights are held. gpu_layers: layers on the GPU, -1 for all that llama.cpp can place."""
+    """How weights are held. gpu_layers: layers on the GPU, -1 for all that llama.cpp can place.
+
+    rpc: llama.cpp's RPC servers, each HOST:PORT, which count as GPUs.
+    """
 
     gpu_layers: int = -1
     mmap: bool = True
     vocabulary_only: bool = False
+    rpc: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,10 +61,13 @@ class Model:
     ) -> None:
         """Load `path`. `progress` is told the share loaded (0 to 1); it returns False to stop.
 
-        Raises SpecchatError where llama.cpp cannot load the file, with its own reason.
+        Raises SpecchatError where llama.cpp cannot load the file, with its own reason: MemoryShort where
+        that is memory. An RPC server that is not there or badly named raises as add_servers does.
         """
         settings = settings or ModelSettings()
         log = native_log()
+        add_servers(settings.rpc)
+        devices = device_list(settings.rpc)
         log.faults.clear()
         parameters = llama_cpp.llama_model_default_params()
         parameters.n_gpu_layers = settings.gpu_layers
@@ -61,10 +77,12 @@ class Model:
         if progress is not None:
             report = progress
             parameters.progress_callback = llama_cpp.llama_progress_callback(lambda share, _: report(share))
+        if devices is not None:
+            parameters.devices = ctypes.cast(devices, ctypes.c_void_p)
         self.path = path
         pointer = llama_cpp.llama_model_load_from_file(os.fsencode(path), parameters)
         if not pointer:
-            raise SpecchatError(_load_fault(path, list(log.faults)))
+            raise _load_fault(path, list(log.faults))
         self.pointer = pointer
         self._vocabulary = llama_cpp.llama_model_get_vocab(pointer)
         self._pieces: dict[tuple[int, bool], bytes] = {}
@@ -205,14 +223,24 @@ class Model:
         return b"".join(self.piece(token, special) for token in tokens)
 
 
-def _load_fault(path: Path, faults: Sequence[str]) -> str:
+def memory_was_short(faults: Sequence[str]) -> bool:
+    """Whether llama.cpp complained of memory."""
+    return any(_SHORT.search(fault) for fault in faults)
+
+
+def _load_fault(path: Path, faults: Sequence[str]) -> SpecchatError:
     """One sentence out of llama.cpp's own complaints about a file."""
     reasons = [fault for fault in faults if "error" in fault.lower() or "unknown" in fault.lower()]
     reason = (reasons or list(faults) or ["llama.cpp gave no reason"])[0]
     reason = reason.split("error loading model:")[-1].strip().rstrip(".")
+    if memory_was_short(faults):
+        return MemoryShort(
+            f"{path} does not fit into memory ({reason}): choose a smaller quantisation or fewer "
+            "--gpu-layers."
+        )
     advice = (
         "update llama-cpp-python or choose another file"
         if "unknown model architecture" in reason
         else "check that the file is whole, or download it again"
     )
-    return f"{path} cannot be loaded ({reason}): {advice}."
+    return SpecchatError(f"{path} cannot be loaded ({reason}): {advice}.")

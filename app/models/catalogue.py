@@ -52,7 +52,8 @@ class Entry:
 
     draft: the draft or head; None where it is inside the target's file, or there is none. memory: bytes
     that the pair takes with a context of 8,192 tokens. unverified: no listing has shown the files, so a
-    name may be wrong. memory_kind: "hybrid", "sliding window", …; None for plain attention.
+    name may be wrong. memory_kind: "hybrid", "sliding window", …; None for plain attention. rpc: HOST:PORT of
+    the llama.cpp RPC servers that take layers of it.
     """
 
     name: str
@@ -63,6 +64,7 @@ class Entry:
     memory: int
     unverified: bool
     memory_kind: str | None
+    rpc: tuple[str, ...] = ()
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -131,7 +133,7 @@ class _Reader:
         if not _NAME.fullmatch(name):
             self._fail(at, f"a name is of letters, digits and . _ -, not {shown(name)}.")
         fields = self._table(at, raw, f"write [{name}] on a line of its own and its keys below")
-        optional = ("draft", "kind", "memory_kind", "unverified")
+        optional = ("draft", "kind", "memory_kind", "unverified", "rpc")
         self._check_keys(at, fields, ("target", "licence", "memory"), optional)
         kind = self._text_at((name, "kind"), fields.get("kind", "draft"))
         if kind not in get_args(Kind):
@@ -152,6 +154,7 @@ class _Reader:
             memory=self._gigabytes((name, "memory"), fields["memory"]),
             unverified=unverified,
             memory_kind=None if memory_kind is None else self._text_at((name, "memory_kind"), memory_kind),
+            rpc=self._addresses((name, "rpc"), fields.get("rpc", [])),
         )
 
     def _part(self, at: _Path, raw: object) -> Part:
@@ -226,6 +229,11 @@ class _Reader:
         if not isinstance(raw, str) or not raw.strip() or not raw.isprintable():
             self._fail(at, f"{at[-1]} is {shown(raw)}: give a text in quotation marks, on one line.")
         return raw
+
+    def _addresses(self, at: _Path, raw: object) -> tuple[str, ...]:
+        if not isinstance(raw, list):
+            self._fail(at, f'rpc is {shown(raw)}: give a list, such as ["192.0.2.7:50052"].')
+        return tuple(self._text_at(at, each) for each in raw)
 
     def _gigabytes(self, at: _Path, raw: object) -> int:
         """Bytes, of a number that is given in GB."""

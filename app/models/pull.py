@@ -216,3 +216,11 @@ def _disk_fault(error: OSError, cache: Path) -> SpecchatError:
     return SpecchatError(
         f"{cache} cannot be used ({error.strerror}): mend its rights, or set HF_HOME to another folder."
     )
+
+
+def readable_time(seconds: float) -> str:
+    """A time as people read it, to the second below a minute."""
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

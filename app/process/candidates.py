@@ -7,19 +7,24 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from app.errors import SpecchatError
-from app.llama import Model, ModelSettings
-from app.models.compatibility import draft_problem
-from app.models.locate import bundled_model, open_model
+from app.models.facts import Facts, facts_of
+from app.models.gguf import Header, read_header
+from app.models.locate import bundled_model
+from app.models.pairs import token_problem
 from app.process.messages import Candidate
 
 # A folder of more model files than this is a mistake in the settings.
 _MOST = 200
 
 
-def candidates(target: Model, folders: Sequence[str], loaded: Path | None) -> tuple[Candidate, ...]:
+def candidates(
+    target: Path, folders: Sequence[str], loaded: Path | None, bridge: bool = False
+) -> tuple[Candidate, ...]:
     """Every GGUF in the target's folder, in `folders` and bundled; those that fit come first, the
-    smallest of them at the top, as it costs least a token."""
-    found = [_candidate(target, path, loaded) for path in _files(target.path, folders)]
+    smallest of them at the top, as it costs least a token. bridge: another vocabulary fits too."""
+    header = read_header(target)
+    files = facts_of(_files(target, folders))
+    found = [_candidate(header, path, facts, loaded, bridge) for path, facts in files]
     return tuple(sorted(found, key=lambda each: (each.problem is not None, each.bytes, each.name)))
 
 
@@ -35,21 +40,24 @@ def _files(target: Path, folders: Sequence[str]) -> Iterator[Path]:
             yield path
 
 
-def _candidate(target: Model, path: Path, loaded: Path | None) -> Candidate:
+def _candidate(target: Header, path: Path, facts: Facts, loaded: Path | None, bridge: bool) -> Candidate:
     return Candidate(
         path=str(path),
         name=path.name,
         bytes=path.stat().st_size,
-        problem=_problem(target, path),
+        problem=_problem(target, path, facts, bridge),
         loaded=loaded is not None and os.path.realpath(path) == os.path.realpath(loaded),
     )
 
 
-def _problem(target: Model, path: Path) -> str | None:
+def _problem(target: Header, path: Path, facts: Facts, bridge: bool) -> str | None:
     if os.path.realpath(path) == os.path.realpath(target.path):
         return "it is the model itself"
+    if facts.problem is not None:
+        return facts.problem
+    if bridge:
+        return None
     try:
-        with open_model(path, ModelSettings(vocabulary_only=True)) as draft:
-            return draft_problem(target, draft)
+        return token_problem(target, read_header(path))
     except SpecchatError as error:
         return str(error)

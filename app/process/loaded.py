@@ -35,13 +35,14 @@ class LoadedModel:
             model=command.model,
             draft=command.draft,
             context_length=command.context_length,
-            model_settings=ModelSettings(gpu_layers=command.gpu_layers, mmap=command.mmap),
+            model_settings=ModelSettings(gpu_layers=command.gpu_layers, mmap=command.mmap, rpc=command.rpc),
             context_settings=ContextSettings(
                 threads=command.threads,
                 flash_attention=command.flash_attention,
                 cache_type=command.cache_type,
                 exact=command.exact,
             ),
+            bridge=command.bridge,
         )
         self.assembly = self._stack.enter_context(
             Assembly(setup, stop=stop, agree=self._agree, say=say, progress=progress)

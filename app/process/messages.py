@@ -7,11 +7,14 @@ A command is answered by events. Those of a reply, a count or a comparison carry
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from app.chat.message import Message
 from app.engine.events import Finished, Pass, Prefill
 from app.engine.settings import Sampling
+
+if TYPE_CHECKING:
+    from app.models.row import Listing
 
 FlashAttention = Literal["auto", "on", "off"]
 CacheType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"]
@@ -21,7 +24,11 @@ CacheType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Load a model in place of the one that is loaded. None stands for the default of each."""
+    """Load a model in place of the one that is loaded. None stands for the default of each.
+
+    bridge: a draft with another vocabulary drafts by way of its text. rpc: HOST:PORT of servers that take
+    layers.
+    """
 
     model: str | None = None
     draft: str | None = None
@@ -33,6 +40,8 @@ class Load:
     cache_type: CacheType = "f16"
     exact: bool = False
     template: str | None = None
+    bridge: bool = False
+    rpc: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +99,16 @@ class FindDrafts:
 
 
 @dataclass(frozen=True, slots=True)
+class FindModels:
+    """Which models there are, here and in the catalogue. Answered by Models, with no model loaded too.
+
+    folders: looked through besides the places of other programs.
+    """
+
+    folders: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Count:
     """How many tokens a text has. Answered by Counted."""
 
@@ -122,7 +141,19 @@ class Quit:
     """Leave."""
 
 
-Command = Load | Generate | SetProposer | SetK | SetDraft | FindDrafts | Count | Compare | Cancel | Quit
+Command = (
+    Load
+    | Generate
+    | SetProposer
+    | SetK
+    | SetDraft
+    | FindDrafts
+    | FindModels
+    | Count
+    | Compare
+    | Cancel
+    | Quit
+)
 
 # Events -----------------------------------------------------------------------------------------
 
@@ -197,6 +228,13 @@ class Drafts:
     """Answer to FindDrafts."""
 
     candidates: tuple[Candidate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    """Answer to FindModels."""
+
+    listing: Listing
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +350,7 @@ Event = (
     | Switched
     | Asked
     | Drafts
+    | Models
     | Reading
     | Steps
     | Done

@@ -11,6 +11,8 @@ from pathlib import Path
 from app.engine.events import Finished, Pass, Prefill, Request
 from app.engine.loop import Engine
 from app.errors import SpecchatError
+from app.loading import machine_memory
+from app.models.fit import Memory
 from app.process.candidates import candidates
 from app.process.comparison import Comparison
 from app.process.loaded import LoadedModel
@@ -27,6 +29,7 @@ from app.process.messages import (
     Event,
     Failed,
     FindDrafts,
+    FindModels,
     Generate,
     Load,
     Loading,
@@ -39,6 +42,7 @@ from app.process.messages import (
     TooLong,
 )
 from app.process.pieces import Pieces, begun_whole
+from app.process.shelf import find_models
 
 # Seconds between two batches of passes: each wakes the screen, which shares the CPU with the model.
 BATCH_SECONDS = 0.2
@@ -53,6 +57,8 @@ class Service:
         # Commands that came during a reply and have to wait for its end.
         self._later: deque[Command] = deque()
         self._loaded: LoadedModel | None = None
+        # Before there was a model: whatever is loaded next has this.
+        self._free: Memory | None = None
         self._identity = 0
         self._cancelled = 0
 
@@ -70,6 +76,8 @@ class Service:
         try:
             if isinstance(command, Load):
                 self._load(command)
+            elif isinstance(command, FindModels):
+                find_models(command, self._free, self._deliver)
             elif self._loaded is None:
                 raise SpecchatError("No model is loaded: choose one first.")
             elif isinstance(command, Generate):
@@ -85,6 +93,7 @@ class Service:
         if self._loaded is not None:
             self._loaded.close()
             self._loaded = None
+        self._free = machine_memory()
         what = Path(command.model).name if command.model else "the bundled model"
         said = -1.0
 
@@ -112,8 +121,10 @@ class Service:
         elif isinstance(command, SetDraft):
             self._deliver(loaded.set_draft(command.draft))
         elif isinstance(command, FindDrafts):
-            target = loaded.assembly.target
-            self._deliver(Drafts(candidates(target, command.folders, loaded.assembly.file_of("draft"))))
+            target = loaded.assembly.target.path
+            assembly = loaded.assembly
+            found = candidates(target, command.folders, assembly.file_of("draft"), assembly.setup.bridge)
+            self._deliver(Drafts(found))
         elif isinstance(command, Count):
             self._deliver(
                 Counted(command.identity, len(loaded.assembly.target.tokenise(command.text, False)))
@@ -123,7 +134,7 @@ class Service:
         """Carry out what came meanwhile and cannot wait; keep the rest for later, in its order."""
         while not self._commands.empty():
             command = self._commands.get()
-            if isinstance(command, (SetProposer, SetK, SetDraft, Count, FindDrafts)):
+            if isinstance(command, (SetProposer, SetK, SetDraft, Count, FindDrafts, FindModels)):
                 self._carry_out(command)
             else:
                 self._later.append(command)

@@ -82,7 +82,7 @@ FIELDS: tuple[Field, ...] = (
         "model",
         "gpu_layers",
         "whole",
-        "Layers on the GPU; -1 is all of them.",
+        "Layers on the GPU; -1 is as many as fit.",
         -1,
         reload=True,
         label="GPU layers",
@@ -111,7 +111,16 @@ FIELDS: tuple[Field, ...] = (
     Field(
         "model", "template", "text", "A chat template's name or file.", empty="the model's own", reload=True
     ),
+    Field("model", "rpc", "texts", "HOST:PORT of llama.cpp RPC servers.", reload=True, label="RPC servers"),
     Field("model", "draft_folders", "texts", "Folders in which drafts are looked for."),
+    Field(
+        "model",
+        "bridge",
+        "switch",
+        "A draft with another vocabulary drafts by its text.",
+        reload=True,
+        label="Bridge vocabularies",
+    ),
     Field("speculation", "proposer", "choice", "What guesses tokens; auto takes what is fastest."),
     Field(
         "speculation",

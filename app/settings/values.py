@@ -39,12 +39,14 @@ class ChatSettings:
 class LoadSettings:
     """How the model is loaded; the fields are those of Load.
 
-    name: a catalogue name or a path, None for the bundled model. draft_folders: where drafts are looked
-    for besides the model's own folder.
+    name: a catalogue name or a path, None for the bundled model. bridge: a draft with another vocabulary
+    drafts by way of its text. rpc: HOST:PORT of llama.cpp RPC servers that take layers. draft_folders: where
+    drafts are looked for besides the model's own folder.
     """
 
     name: str | None = None
     draft: str | None = None
+    bridge: bool = False
     context_length: int | None = None
     gpu_layers: int = -1
     mmap: bool = True
@@ -53,6 +55,7 @@ class LoadSettings:
     cache_type: CacheType = "f16"
     exact: bool = False
     template: str | None = None
+    rpc: tuple[str, ...] = ()
     draft_folders: tuple[str, ...] = ()
 
     def command(self) -> Load:
@@ -60,6 +63,7 @@ class LoadSettings:
         return Load(
             model=self.name,
             draft=self.draft,
+            bridge=self.bridge,
             context_length=self.context_length,
             gpu_layers=self.gpu_layers,
             mmap=self.mmap,
@@ -68,6 +72,7 @@ class LoadSettings:
             cache_type=self.cache_type,
             exact=self.exact,
             template=self.template,
+            rpc=self.rpc,
         )
 
 

@@ -34,6 +34,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("panel", "f6", "Show or hide the speculation panel", "View", "panel"),
     Action("explore", "shift+f5", "Explore when speculation pays", "Speculation", "", "explore"),
     Action("drafts", "f7", "Load or unload a draft model", "Speculation", "draft", "draft"),
+    Action("models", "shift+f7", "Choose a model, or download one", "Chat", "", "models"),
     Action("sessions", "f8", "Sessions: open, search, rename, delete", "Chat", "sessions", "sessions"),
     Action("settings", "f9", "Settings", "App", "settings", "settings"),
     Action("explain", "shift+f6", "What each figure of the panel means", "View", "", "explain"),

@@ -7,7 +7,8 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -15,10 +16,12 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from textual import on
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingsMap, BindingType
-from textual.containers import Horizontal, Vertical
-from textual.events import Resize
+from textual.events import Callback, InputEvent, Paste, Resize
+from textual.events import Event as ScreenEvent
+from textual.filter import ANSIToTruecolor, LineFilter
 from textual.message import Message
 from textual.screen import Screen
+from textual.widget import AwaitMount
 from textual.widgets import Footer
 
 from app.chat.conversation import Conversation
@@ -27,6 +30,7 @@ from app.process.client import Link
 from app.process.messages import Count, Event, FindDrafts, Loaded
 from app.settings.values import Settings
 from app.tui.actions import ACTIONS
+from app.tui.box import Box
 from app.tui.chat import Chat, Wishes
 from app.tui.clipboard import copy
 from app.tui.dialogues import Dialogues
@@ -58,6 +62,8 @@ SMALLEST = (48, 14)
 class ChatScreen(Screen[None], inherit_bindings=False):
     """Holds the keys of the chat, so that none of them acts below a dialogue."""
 
+    # Its boxes cover it.
+    BLANK = True
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("tab", "app.focus_next", show=False),
         Binding("shift+tab", "app.focus_previous", show=False),
@@ -98,8 +104,11 @@ class SpecchatApp(App[None], inherit_bindings=False):
         self.prompt = PromptArea(past, id="prompt")
         self.header = Header(id="header")
         footer = Footer(show_command_palette=False, compact=True)
-        self.main = Horizontal(self.transcript, self.panel, id="main")
-        self.foot = Vertical(self.strip, self.prompt, footer, id="foot")
+        self.top = Box(self.header, id="top")
+        self.aside = Box(self.panel, id="aside")
+        self.main = Box(self.transcript, self.aside, id="main")
+        self.band = Box(self.strip, id="band")
+        self.foot = Box(self.prompt, footer, id="foot")
         self.small = TooSmall(id="small")
         self.keeper = Keeper(options.folder / "sessions.db")
         self.view = PaneView(self)
@@ -123,12 +132,18 @@ class SpecchatApp(App[None], inherit_bindings=False):
         """Called from the link's thread."""
         self.post_message(self.FromEngine(event))
 
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        """Not the one that makes true colours of the terminal's own, line by line at each change: where our
+        themes have such colours they are meant."""
+        return [each for each in super().get_line_filters() if not isinstance(each, ANSIToTruecolor)]
+
     def get_default_screen(self) -> Screen[None]:
         return self.chat_screen
 
     def compose(self) -> ComposeResult:
-        yield self.header
+        yield self.top
         yield self.main
+        yield self.band
         yield self.foot
         yield self.small
 
@@ -145,6 +160,8 @@ class SpecchatApp(App[None], inherit_bindings=False):
     def _settled(self) -> None:
         """What the first frame does not wait for."""
         gc.freeze()
+        # Looked for as often as Python does, garbage costs a reply more than there is of it.
+        gc.set_threshold(20_000, 20, 100)
         gc.enable()
         self.set_interval(FIGURES_SECONDS, self.view.tick)
         self.keeper.start()
@@ -180,6 +197,17 @@ class SpecchatApp(App[None], inherit_bindings=False):
         if notice:
             self.view.say(notice, "warning")
         self.header.show(self.view.model_name, self.keeper.title)
+
+    async def on_event(self, event: ScreenEvent) -> None:
+        """Keys wait for the dialogue that a key before them opens: they are for it, and act on its parts.
+
+        Once the app is left nothing can be shown any more, and what tries to would end it with a fault.
+        """
+        if self._exit and isinstance(event, (InputEvent, Paste, Callback)):
+            return
+        if isinstance(event, (InputEvent, Paste)) and not self.screen.is_mounted:
+            await AwaitMount(self.screen, [self.screen])
+        await super().on_event(event)
 
     # Messages of the panes and the engine --------------------------------------------------
 
@@ -229,13 +257,15 @@ class SpecchatApp(App[None], inherit_bindings=False):
         small = width < SMALLEST[0] or height < SMALLEST[1]
         wide = width >= WIDE
         panel = self._panel_wanted if wide else self._panel_over
-        for pane in (self.header, self.main, self.foot):
+        for pane in (self.top, self.main, self.foot):
             pane.display = not small
         self.small.display = small
-        self.panel.display = panel
+        self.aside.display = self.panel.display = panel
+        self.aside.set_class(wide, "-beside")
         self.panel.set_class(wide, "-beside")
         self.transcript.display = wide or not panel
         self.strip.display = not (wide and panel)
+        self.band.display = self.strip.display and not small
         # What was hidden missed the figures meanwhile.
         self.call_after_refresh(self.view.figures_changed)
 
@@ -279,6 +309,10 @@ class SpecchatApp(App[None], inherit_bindings=False):
     def action_drafts(self) -> None:
         self.dialogues.drafts()
         self._link.send(FindDrafts(self.settings.model.draft_folders))
+
+    def action_models(self) -> None:
+        self.dialogues.models()
+        self.chat.find_models(self.settings.model.draft_folders)
 
     def action_sessions(self) -> None:
         self.dialogues.sessions()
@@ -344,6 +378,12 @@ class SpecchatApp(App[None], inherit_bindings=False):
     def action_to_end(self) -> None:
         self.transcript.go_to_end()
 
+    def action_command_palette(self) -> None:
+        from app.tui.dialogs.palette import Palette
+
+        if not isinstance(self.screen, Palette):
+            self.push_screen(Palette(id="--command-palette"))
+
     def action_leave(self) -> None:
         """Ctrl+C first does what it is expected to do in an editor; a draft is never lost."""
         selected = self.screen.get_selected_text()
@@ -376,6 +416,12 @@ class SpecchatApp(App[None], inherit_bindings=False):
             self.chat.set_system(settings.chat.system)
         if settings.model.command() != before.model.command():
             self.chat.reload(settings.model.command())
+
+    def use_model(self, path: str, draft: str | None) -> None:
+        """Load another model from now on; the file of the settings stays as it is."""
+        model = replace(self.settings.model, name=path, draft=draft)
+        self.settings = replace(self.settings, model=model)
+        self.chat.use_model(model.command())
 
     def _use_keys(self) -> None:
         keys = keys_in_force(self.settings.keys)

@@ -27,10 +27,12 @@ from app.process.messages import (
     Drafts,
     Event,
     Failed,
+    FindModels,
     Generate,
     Load,
     Loaded,
     Loading,
+    Models,
     Option,
     Reading,
     SetDraft,
@@ -74,6 +76,7 @@ class View(Protocol):
     def say(self, text: str, kind: str = "information") -> None: ...
     def counted(self, event: Counted) -> None: ...
     def drafts_found(self, event: Drafts) -> None: ...
+    def models_found(self, event: Models | Failed) -> None: ...
     def compares(self, event: Comparing | Compared) -> None: ...
     def too_long(self, event: TooLong) -> None: ...
     def context_is_full(self) -> None: ...
@@ -119,6 +122,8 @@ class Chat:
         self._waiting = False
         self._dropping = False
         self._again = False
+        # The engine's process is not there: it was never started, or has ended.
+        self._ended = True
         self._saved = 0.0
 
     # What a person does ---------------------------------------------------------------------
@@ -132,15 +137,34 @@ class Chat:
         """Start the engine and load the model."""
         self.loaded = None
         self._state(EngineState("loading", "the engine"))
-        self._link.start(self._deliver)
-        self._link.send(self.load)
+        self._ended = True
+        self._send(self.load)
 
     def reload(self, load: Load) -> None:
         """Load with other settings."""
         self.load = load
         self.loaded = None
         self._state(EngineState("loading", "the model"))
-        self._link.send(load)
+        self._send(load)
+
+    def use_model(self, load: Load) -> None:
+        """Load another model. A reply that is being made ends there; what came so far is kept."""
+        if self.busy:
+            self._link.send(Cancel(self._identity))
+        if load.draft is None and self.proposer == "draft":
+            self.proposer = "auto"
+        self.reload(load)
+
+    def find_models(self, folders: tuple[str, ...]) -> None:
+        """Ask which models there are, of an engine that ended as it loaded one too."""
+        self._send(FindModels(folders))
+
+    def _send(self, command: Load | FindModels) -> None:
+        """Send to an engine that may have to be started first."""
+        if self._ended:
+            self._ended = False
+            self._link.start(self._deliver)
+        self._link.send(command)
 
     def send(self, question: Question) -> None:
         """Ask; where the model is not loaded yet the question waits for it."""
@@ -306,6 +330,8 @@ class Chat:
             self._view.asks(event)
         elif isinstance(event, Drafts):
             self._view.drafts_found(event)
+        elif isinstance(event, Models):
+            self._view.models_found(event)
         else:
             self._crashed(event)
 
@@ -431,6 +457,9 @@ class Chat:
     def _failed(self, event: Failed) -> None:
         if event.identity is not None and event.identity != self._identity:
             return
+        if event.command == "FindModels":
+            self._view.models_found(event)
+            return
         if event.command == "Load":
             self._waiting = False
             self._state(EngineState("stopped"))
@@ -444,6 +473,7 @@ class Chat:
     def _crashed(self, event: Crashed) -> None:
         # A model that kills the engine as it is loaded would do so for ever.
         restart = self.loaded is not None
+        self._ended = True
         self.loaded = None
         self.comparing = False
         self._cut_short("crashed")

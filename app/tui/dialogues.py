@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from app.chat.conversation import title_of
 from app.chat.gate import clean
 from app.errors import SpecchatError
-from app.process.messages import Asked, Compared, Comparing, Crashed, Drafts, TooLong
+from app.process.messages import Asked, Compared, Comparing, Crashed, Drafts, Failed, Models, TooLong
 from app.settings.values import Settings
 from app.tui.theme import THEMES
 
@@ -88,13 +88,16 @@ class Dialogues:
         question = f"The engine {event.reason} while it loaded the model."
         choices = [
             Choice("again", "Load it once more"),
-            Choice("settings", "Choose another model or other settings"),
+            Choice("models", "Choose another model"),
+            Choice("settings", "Choose other settings"),
             Choice("leave", "Leave it as it is"),
         ]
 
         def chosen(key: str | None) -> None:
             if key == "again":
                 self._app.chat.start()
+            elif key == "models":
+                self._app.action_models()
             elif key == "settings":
                 self.settings()
 
@@ -129,6 +132,30 @@ class Dialogues:
 
         if isinstance(self._app.screen, DraftScreen):
             self._app.screen.show(event.candidates)
+
+    def models(self) -> None:
+        """Choose a model, or download one. The list comes with `models_found`."""
+        from app.tui.models.screen import ModelChoice, ModelScreen
+
+        app = self._app
+        loaded = app.chat.loaded
+
+        def chosen(choice: ModelChoice | None) -> None:
+            if choice is not None:
+                app.use_model(choice.path, choice.draft)
+
+        app.push_screen(ModelScreen(loaded.path if loaded else None), chosen)
+
+    def models_found(self, event: Models | Failed) -> None:
+        """The list, or why there is none; the picker may have been closed meanwhile."""
+        from app.tui.models.screen import ModelScreen
+
+        for screen in self._app.screen_stack:
+            if isinstance(screen, ModelScreen):
+                if isinstance(event, Models):
+                    screen.show(event.listing)
+                else:
+                    screen.fail(event.message)
 
     # Compare ----------------------------------------------------------------------------------
 

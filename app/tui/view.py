@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from app.chat.conversation import Answer, Question
 from app.chat.gate import clean
-from app.process.messages import Asked, Compared, Comparing, Counted, Crashed, Drafts, Step, TooLong
+from app.process.messages import (
+    Asked,
+    Compared,
+    Comparing,
+    Counted,
+    Crashed,
+    Drafts,
+    Failed,
+    Models,
+    Step,
+    TooLong,
+)
 
 if TYPE_CHECKING:
     from app.tui.app import SpecchatApp
 
 # Figures that change faster than this cannot be read, and each change costs the model time.
 FIGURES_SECONDS = 0.4
+# The meter lies far from all else that changes: painted together, all that is between is painted.
+_METER_TICKS = 3
+# Batches of text come not quite evenly.
+_EARLY = 0.1
 
 
 class PaneView:
@@ -23,7 +39,8 @@ class PaneView:
         # Chips whose tokens are being counted, by the number of the count.
         self._counting: dict[int, int] = {}
         self._counts = 0
-        self._stale = False
+        self._shown = 0.0
+        self._stale = self._late = self._meter_stale = False
         self._ticks = 0
 
     @property
@@ -57,30 +74,38 @@ class PaneView:
         self._app.transcript.show(self._app.chat.conversation)
 
     def figures_changed(self) -> None:
-        """While a reply is made, `tick` shows them: apart from its text, as Textual paints the smallest
-        rectangle round all that changes at one time."""
-        if self._app.chat.busy:
-            self._stale = True
-        else:
+        """While a reply is made they are shown with its text, as each painting takes time from the model,
+        but no sooner than FIGURES_SECONDS after those before."""
+        self._stale = self._meter_stale = True
+        if not self._app.chat.busy:
+            self._show_figures()
+            self._show_meter()
+        elif time.monotonic() - self._shown > FIGURES_SECONDS - _EARLY:
             self._show_figures()
 
     def tick(self) -> None:
-        """Show figures that changed since the last time; called every FIGURES_SECONDS."""
+        """Show what no text came with for a whole tick, or else the meter; called every FIGURES_SECONDS."""
         self._ticks += 1
-        if self._stale:
-            # The meter lies far from the panel: painted together, all that is between is painted.
-            self._show_figures(meter=self._ticks % 3 == 0)
+        if self._stale and self._late:
+            self._show_figures()
+        elif self._meter_stale and self._ticks % _METER_TICKS == 0:
+            self._show_meter()
+        self._late = self._stale
 
-    def _show_figures(self, meter: bool = True) -> None:
-        self._stale = False
+    def _show_figures(self) -> None:
+        self._stale = self._late = False
+        self._shown = time.monotonic()
         app, chat = self._app, self._app.chat
         figures = chat.figures.snapshot()
         if app.panel.display:
             app.panel.show(figures, chat.engine, chat.options)
         if app.strip.display:
             app.strip.show(figures, chat.engine)
-        if meter:
-            app.prompt.meter.show(chat.used, chat.loaded.context_length if chat.loaded else None)
+
+    def _show_meter(self) -> None:
+        self._meter_stale = False
+        chat = self._app.chat
+        self._app.prompt.meter.show(chat.used, chat.loaded.context_length if chat.loaded else None)
 
     def state_changed(self) -> None:
         app, chat = self._app, self._app.chat
@@ -89,6 +114,7 @@ class PaneView:
         if app.transcript.model_name != self.model_name:
             app.transcript.model_name = self.model_name
         self._show_figures()
+        self._show_meter()
 
     def say(self, text: str, kind: str = "information") -> None:
         severity = {"warning": "warning", "error": "error"}.get(kind, "information")
@@ -106,6 +132,9 @@ class PaneView:
 
     def drafts_found(self, event: Drafts) -> None:
         self._app.dialogues.drafts_found(event)
+
+    def models_found(self, event: Models | Failed) -> None:
+        self._app.dialogues.models_found(event)
 
     def compares(self, event: Comparing | Compared) -> None:
         self._app.dialogues.compares(event)

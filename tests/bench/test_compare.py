@@ -156,7 +156,7 @@ def test_markdown_of_samples(ask: Ask, tiny_path: Path, tiny_draft_path: Path) -
             "There is no proposer 'none': choose from off, lookup, draft,",
         ),
         (("Hi", "--proposers", "draft"), 2, "The proposer draft needs a draft model: give --draft"),
-        (("Hi", "--draft", "no.gguf"), 3, "There is no model no.gguf: give the path of a .gguf file."),
+        (("Hi", "--draft", "no.gguf"), 3, 'There is no model "no.gguf": give the path of a .gguf file'),
         (("Hi", "no.md"), 3, "There is no file no.md: check the path."),
         (("Hi", "--k", "0"), 2, "Argument --k: '0' is not a whole number of at least 1."),
         (("Hi", "--k", "33"), 2, "Argument --k: 33 is more than 32."),

@@ -5,22 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import ClassVar
 
 from rich.cells import cell_len, set_cell_size
 from textual import on
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
 from textual.content import Content
-from textual.events import Resize
-from textual.screen import ModalScreen
-from textual.widgets import Footer, Input, OptionList, Static
+from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from app.chat.gate import clean
 from app.process.messages import Candidate
+from app.tui.dialogs.picker import Picker, is_path, one_line
 from app.tui.dialogs.text import wrap
 
 _EMPTY = (
@@ -48,43 +44,25 @@ class Entry:
     loaded: bool = False
 
 
-class DraftScreen(ModalScreen[DraftChoice | None]):
+class DraftScreen(Picker[DraftChoice | None]):
     """Opens before the files are known; `show` fills it. What is typed filters, or is a path."""
 
-    DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text("utf-8")
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("enter", "take", "load", priority=True),
         Binding("u", "unload", "unload"),
-        Binding("up", "move(-1)", "up", show=False),
-        Binding("down", "move(1)", "down", show=False),
         Binding("escape", "leave", "close"),
     ]
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__("Draft model", "filter, or the path of a .gguf file")
         self._candidates: tuple[Candidate, ...] | None = None
         self._entries: tuple[Entry, ...] = ()
-        self._ready = False
-
-    def compose(self) -> ComposeResult:
-        with Vertical(id="dialog") as dialog:
-            dialog.border_title = "Draft model"
-            yield Input(placeholder="filter, or the path of a .gguf file", select_on_focus=False)
-            yield Static("looking for drafts …", id="empty", markup=False)
-            yield OptionList(markup=False)
-            yield Static(id="said", markup=False)
-            yield Footer(show_command_palette=False)
-
-    def on_mount(self) -> None:
-        self._ready = True
-        self.query_one(Input).focus()
-        self._refill()
 
     def show(self, candidates: Sequence[Candidate]) -> None:
         """These are the files, in the order in which they are to stand."""
         self._candidates = tuple(candidates)
-        if self._ready:
-            self._refill()
+        if self.ready:
+            self.refill()
             self.refresh_bindings()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -97,14 +75,6 @@ class DraftScreen(ModalScreen[DraftChoice | None]):
     def _loaded(self) -> Candidate | None:
         return next((each for each in self._candidates or () if each.loaded), None)
 
-    @on(Resize)
-    def _resized(self) -> None:
-        self.call_after_refresh(self._refill)
-
-    @on(Input.Changed)
-    def _changed(self) -> None:
-        self._refill()
-
     @on(OptionList.OptionSelected)
     def _selected(self, event: OptionList.OptionSelected) -> None:
         event.stop()
@@ -112,7 +82,7 @@ class DraftScreen(ModalScreen[DraftChoice | None]):
 
     def action_take(self) -> None:
         """Load what is highlighted, or say why it cannot be."""
-        highlighted = self.query_one(OptionList).highlighted
+        highlighted = self.options.highlighted
         if highlighted is not None:
             self._take(self._entries[highlighted])
 
@@ -120,36 +90,23 @@ class DraftScreen(ModalScreen[DraftChoice | None]):
         """Unload the draft that is loaded."""
         self.dismiss(DraftChoice(None))
 
-    def action_move(self, step: int) -> None:
-        """Move through the list while the focus stays in the line."""
-        options = self.query_one(OptionList)
-        if self._entries:
-            options.highlighted = ((options.highlighted or 0) + step) % len(self._entries)
-
     def action_leave(self) -> None:
         """Change nothing."""
         self.dismiss(None)
 
     def _take(self, entry: Entry) -> None:
         if entry.loaded:
-            self._say(f"{entry.label} is loaded already.", problem=False)
+            self.say(f"{entry.label} is loaded already.")
         elif entry.problem:
-            self._say(f"{entry.label} cannot draft: {entry.problem}", problem=True)
+            self.say(f"{entry.label} cannot draft: {entry.problem}", problem=True)
         else:
             self.dismiss(DraftChoice(entry.draft))
 
-    def _say(self, sentence: str, problem: bool) -> None:
-        said = self.query_one("#said", Static)
-        said.set_class(problem, "-problem")
-        said.update(sentence)
-
-    def _refill(self) -> None:
-        typed = self.query_one(Input).value.strip()
-        self._entries = entries(self._candidates or (), typed)
-        options, empty = self.query_one(OptionList), self.query_one("#empty", Static)
-        columns = max(40, self.query_one("#dialog").content_region.width - 4)
+    def refill(self) -> None:
+        self._entries = entries(self._candidates or (), self.typed)
+        options, empty = self.options, self.query_one("#empty", Static)
         options.clear_options()
-        options.add_options(Option(_prompt(entry, columns)) for entry in self._entries)
+        options.add_options(Option(_prompt(entry, self.columns)) for entry in self._entries)
         options.display, empty.display = bool(self._entries), not self._entries
         if self._entries:
             takeable = (
@@ -160,18 +117,20 @@ class DraftScreen(ModalScreen[DraftChoice | None]):
             empty.update("looking for drafts …")
         else:
             empty.update("Nothing matches: a path ends with .gguf." if self._candidates else _EMPTY)
-        self._say("", problem=False)
+        self.say("")
 
 
 def entries(candidates: Sequence[Candidate], typed: str) -> tuple[Entry, ...]:
     """The lines of the list for what was typed: unloading first, then the files that match, or the path."""
-    if _is_path(typed):
+    if is_path(typed):
         path = os.path.abspath(os.path.expanduser(typed))
         problem = None if os.path.isfile(path) else "there is no such file."
         return (Entry(path, clean(typed), None, problem),)
     words = typed.casefold().split()
     listed = [
-        Entry(each.path, _line(each.name), each.bytes, each.problem and _line(each.problem), each.loaded)
+        Entry(
+            each.path, one_line(each.name), each.bytes, each.problem and one_line(each.problem), each.loaded
+        )
         for each in candidates
         if all(word in each.name.casefold() for word in words)
     ]
@@ -180,10 +139,6 @@ def entries(candidates: Sequence[Candidate], typed: str) -> tuple[Entry, ...]:
         *([Entry(None, "no draft: unload the one that is loaded", None, None)] if loaded else []),
         *listed,
     )
-
-
-def _is_path(typed: str) -> bool:
-    return typed.endswith(".gguf") or typed.startswith(("~", ".")) or "/" in typed or "\\" in typed
 
 
 def _prompt(entry: Entry, columns: int) -> Content:
@@ -205,7 +160,3 @@ def _prompt(entry: Entry, columns: int) -> Content:
 
 def _size(count: int) -> str:
     return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"
-
-
-def _line(text: str) -> str:
-    return " ".join(clean(text).split())

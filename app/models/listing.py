@@ -1,0 +1,236 @@
+"""Which models there are: on this disk and in the catalogue, and what each fits with."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from app.errors import SpecchatError
+from app.models.catalogue import Entry, Part, catalogue, shipped_catalogue
+from app.models.discovery import Found, LeftOut, discover
+from app.models.facts import Facts, facts_of
+from app.models.fit import Memory, fit
+from app.models.gguf import Header, read_header
+from app.models.hub import downloaded
+from app.models.pairs import pair_problem
+from app.models.places import places
+from app.models.row import Draft, Listing, Partner, Passed, Room, Row
+
+# The quantisation in a file's name, for files that are not here.
+_QUANTISATION = re.compile(r"(?:^|[-._])((?:UD-)?I?Q\d\w*|B?F16|F32|MXFP4\w*)(?=[-.]|$)", re.IGNORECASE)
+# More models than this are drafts for each other in far too many pairs to look at.
+_MOST_PAIRED = 60
+
+
+def look(
+    folders: Sequence[Path],
+    memory: Memory,
+    *,
+    bundled: Path | None = None,
+    named: Path | None = None,
+    here_only: bool = False,
+    repacked: Collection[str] | None = None,
+    report: Callable[[int, int], None] = lambda done, total: None,
+) -> Listing:
+    """Look at every place, in `folders` too. named: one more file. report: headers read, of how many.
+
+    repacked: as `fit` has it. A fault in the person's catalogue is told in the listing.
+    """
+    fault = None
+    try:
+        entries: Mapping[str, Entry] = catalogue()
+    except SpecchatError as error:
+        entries, fault = shipped_catalogue(), str(error)
+    found, left_out = discover(places(os.environ, Path(os.path.expanduser("~")), sys.platform, folders))
+    found = [*found, *_more(found, bundled, "bundled"), *_more(found, named, "file")]
+    known: dict[Path, Facts] = {}
+    for number, (path, facts) in enumerate(facts_of([each.path for each in found])):
+        known[path] = facts
+        report(number + 1, len(found))
+    headers = {}
+    for each in found:
+        if known[each.path].problem is None:
+            try:
+                headers[each.path] = read_header(each.path)
+            except SpecchatError as error:  # it changed meanwhile
+                known[each.path] = Facts(problem=str(error))
+    here = _parts_here(entries, found)
+    listed = rows(found, known, headers, entries, here, memory, repacked)
+    if here_only:
+        listed = tuple(row for row in listed if row.path)
+    return Listing(listed, tuple(_passed(each) for each in left_out), fault)
+
+
+def rows(
+    found: Sequence[Found],
+    known: Mapping[Path, Facts],
+    headers: Mapping[Path, Header],
+    entries: Mapping[str, Entry],
+    here: Mapping[Part, Path],
+    memory: Memory,
+    repacked: Collection[str] | None = None,
+) -> tuple[Row, ...]:
+    """What is here first, by name; then what can be downloaded, in the catalogue's order; last what is no
+    model to chat with.
+
+    known: the facts of every file found; headers: of those without a problem. here: the file of each part
+    of the catalogue that is on this disk. An entry whose target is here is one row, under its own name.
+    """
+    by_file = {_real(each.path): each for each in found}
+    listed: list[Row] = []
+    of_catalogue: set[str] = set()
+    for entry in entries.values():
+        file = by_file.get(_real(here[entry.target])) if entry.target in here else None
+        if file is not None:
+            of_catalogue.add(_real(file.path))
+        listed.append(_of_entry(entry, file, known, here, memory))
+    listed += [_of_file(each, known[each.path]) for each in found if _real(each.path) not in of_catalogue]
+    listed = _shortened(listed)
+    # An entry's target may be a draft as well, under its own name.
+    names = {row.path: row.name for row in reversed(listed) if row.path}
+    drafts = [each for each in found if each.path in headers][:_MOST_PAIRED]
+    whole = []
+    for row in listed:
+        header = headers.get(Path(row.path)) if row.path else None
+        if header is None:
+            whole.append(row)
+            continue
+        others = [
+            Draft(names.get(str(each.path), each.name), str(each.path), each.size, problem)
+            for each in drafts
+            if _real(each.path) != _real(header.path)
+            for problem in (_pair(header, headers[each.path]),)
+        ]
+        others.sort(key=lambda each: (each.problem is not None, each.size, each.name))
+        whole.append(replace(row, drafts=tuple(others), room=_room(header, memory, repacked)))
+    return tuple(sorted(whole, key=_place))
+
+
+def _place(row: Row) -> tuple[object, ...]:
+    if row.problem is not None:
+        return 2, row.name.casefold()
+    return (0, row.name.casefold()) if row.path else (1,)
+
+
+def _shortened(listed: Sequence[Row]) -> list[Row]:
+    """With org/repo for a file whose repository has no other model here, as `find_model` takes it."""
+    models = [row.file_name.partition(":")[0] for row in listed if row.problem is None]
+    short = []
+    for row in listed:
+        repository, colon, _ = row.name.partition(":")
+        alone = colon and "/" in repository and row.problem is None and models.count(repository) == 1
+        short.append(replace(row, name=repository) if alone else row)
+    return short
+
+
+def _of_entry(
+    entry: Entry, file: Found | None, known: Mapping[Path, Facts], here: Mapping[Part, Path], memory: Memory
+) -> Row:
+    partner = None
+    if entry.draft is not None:
+        path = here.get(entry.draft)
+        partner = Partner(entry.kind, entry.draft.file, entry.draft.size, str(path) if path else None)
+    elif entry.kind != "draft":
+        partner = Partner(entry.kind, "", 0, str(file.path) if file else None)
+    if file is None:
+        row = Row(entry.name, "", None, entry.target.size, quantisation=_quantisation(entry.target.file))
+        row = replace(row, room=_catalogue_room(entry, memory))
+    else:
+        row = replace(_of_file(file, known[file.path]), name=entry.name)
+    return replace(
+        row,
+        partner=partner,
+        licence=entry.licence,
+        unverified=entry.unverified,
+        memory_kind=entry.memory_kind,
+        parts=entry.parts,
+        missing=sum(part.size for part in entry.parts if part not in here),
+    )
+
+
+def _of_file(file: Found, facts: Facts) -> Row:
+    return Row(
+        name=file.name,
+        file_name=file.name,
+        origin=file.origin,
+        path=str(file.path),
+        size=file.size,
+        title=facts.name,
+        architecture=facts.architecture,
+        quantisation=facts.quantisation,
+        context_length=facts.context_length,
+        layers=facts.layers,
+        parameters=facts.parameters,
+        problem=facts.problem,
+    )
+
+
+def _pair(target: Header, draft: Header) -> str | None:
+    try:
+        return pair_problem(target, draft)
+    except SpecchatError as error:
+        return str(error)
+
+
+def _room(header: Header, memory: Memory, repacked: Collection[str] | None) -> Room | None:
+    try:
+        chosen = fit(header, memory, repacked=repacked)
+    except SpecchatError:  # it changed meanwhile
+        return None
+    layers = (header.block_count or 0) + 1
+    on_gpu = None if not memory.gpus else layers if chosen.gpu_layers < 0 else chosen.gpu_layers
+    return Room(
+        fits=chosen.problem is None,
+        needed=chosen.estimate.needed,
+        context_length=chosen.context_length,
+        gpu_layers=on_gpu,
+        layers=layers,
+        remark=chosen.problem or " ".join(filter(None, (chosen.context_note, chosen.layers_note))) or None,
+    )
+
+
+def _catalogue_room(entry: Entry, memory: Memory) -> Room:
+    """By the catalogue's figure alone: layers may lie on the GPU and beside it."""
+    usable = memory.system_usable + (0 if memory.shared else memory.gpu_usable)
+    return Room(entry.memory <= usable, entry.memory)
+
+
+def _quantisation(file: str) -> str | None:
+    match = _QUANTISATION.search(file.rpartition("/")[2])
+    return match[1].upper() if match else None
+
+
+def _parts_here(entries: Mapping[str, Entry], found: Sequence[Found]) -> dict[Part, Path]:
+    """The file of each part of the catalogue that is on this disk."""
+    parts = {part for entry in entries.values() for part in entry.parts}
+    return {part: file for part in parts if (file := _here(part, found)) is not None}
+
+
+def _here(part: Part, found: Sequence[Found]) -> Path | None:
+    """The part's file in the Hugging Face cache, else where another program keeps it under that name."""
+    name = f"{part.repository}:{part.file}"
+    # The catalogue's size is rounded; a file of less than half of it was cut.
+    others = (each.path for each in found if each.name == name and 2 * each.size > part.size)
+    return downloaded(part) or next(others, None)
+
+
+def _more(found: Sequence[Found], path: Path | None, origin: str) -> list[Found]:
+    """A file that lies in none of the places."""
+    if path is None or _real(path) in {_real(each.path) for each in found}:
+        return []
+    try:
+        return [Found(path, path.name, origin, path.stat().st_size)]
+    except OSError:
+        return []
+
+
+def _passed(left: LeftOut) -> Passed:
+    return Passed(str(left.path), left.origin, left.reason)
+
+
+def _real(path: Path) -> str:
+    return os.path.realpath(path)

@@ -1,0 +1,192 @@
+"""Loading where memory is short: smaller attempts, said in words, instead of an end."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app import assembly as assembly_module
+from app.assembly import Assembly, Setup
+from app.llama import ContextSettings, MemoryShort, Model, ModelSettings
+from app.llama.devices import Device
+from app.loading import memory_of, open_smaller
+from app.models.fit import Memory
+from tests.tiny import write_tiny
+
+PLENTY = 1 << 40
+
+# Loads a model, then forbids this process to grow by more than some megabytes, then makes the engine.
+LIMITED = """
+import resource, sys
+from app.assembly import Assembly, Setup
+from app.errors import SpecchatError
+
+path, megabytes, needed, asked = sys.argv[1:]
+setup = Setup(model=path, context_length=int(asked) or None)
+with Assembly(setup, stop=lambda: False, say=print) as assembly:
+    with open("/proc/self/status") as file:
+        size = next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmSize:"))
+    limit = size + int(megabytes) * 1_000_000
+    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+    try:
+        engine = assembly.engine("off", needed=int(needed))
+        print("made", engine.target.capacity)
+    except SpecchatError as error:
+        print(type(error).__name__, error.exit_code, error)
+"""
+
+LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only there a process can be held to a size")
+
+
+def limited(path: Path, megabytes: int, needed: int, asked: int = 0) -> list[str]:
+    command = [sys.executable, "-c", LIMITED, str(path), str(megabytes), str(needed), str(asked)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    return done.stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def long_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_tiny(tmp_path_factory.mktemp("fallback") / "long.gguf", context=1 << 20)
+
+
+@LINUX
+def test_a_context_that_llama_cpp_is_refused_is_halved(long_path: Path) -> None:
+    """Lost otherwise: the chat, to an error, where half the context would have done.
+
+    llama.cpp answers with an error where a buffer is refused, and does not end the process.
+    """
+    said, made = limited(long_path, 400, 1_000_000)
+    assert said == (
+        "1,000,000 tokens of context did not fit into memory: 250,000 are used; "
+        "--kv-type q8_0 halves the cache."
+    )
+    assert made == "made 250000"
+
+
+@LINUX
+def test_a_context_that_was_asked_for_is_not_shortened(long_path: Path) -> None:
+    """Lost otherwise: the second half of a document that --ctx was to make room for."""
+    (error,) = limited(long_path, 400, 0, 1_000_000)
+    assert error.startswith("MemoryShort 3 No context of 1,000,000 tokens could be made (")
+    assert error.endswith("try a smaller --ctx or another --kv-type.")
+
+
+def with_memory(monkeypatch: pytest.MonkeyPatch, memory: Memory) -> None:
+    monkeypatch.setattr(assembly_module, "machine_memory", lambda rpc: memory)
+
+
+def test_the_context_is_what_fits(long_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lost otherwise: the process, which Linux ends when it uses what it was given."""
+    with_memory(monkeypatch, Memory(206_500_000))
+    said: list[str] = []
+    with Assembly(Setup(model=str(long_path)), stop=lambda: False, say=said.append) as assembly:
+        capacity = assembly.engine("off").target.capacity
+        assert 512 <= capacity < 8192 and capacity % 256 == 0
+        assert assembly.context_length() == capacity
+    (line,) = said
+    assert line.startswith(f"The context is {capacity:,} tokens: 8,192 need about 0.0 GB")
+
+
+def test_what_was_asked_for_is_tried_with_a_warning(long_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lost otherwise: a chat that would have worked, to a mere estimate."""
+    with_memory(monkeypatch, Memory(1_000_000))
+    for setup in (Setup(model=str(long_path), context_length=600), Setup(model=str(long_path))):
+        said: list[str] = []
+        with Assembly(setup, stop=lambda: False, say=said.append) as assembly:
+            assert assembly.engine("lookup").target.capacity == (setup.context_length or 512)
+        (line,) = said
+        assert line.startswith("The model needs about 0.0 GB and 0.0 GB are free: choose a smaller")
+
+
+def test_the_draft_counts(long_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with_memory(monkeypatch, Memory(206_500_000))
+    lengths = []
+    for draft in (None, str(long_path), "nowhere.gguf"):
+        setup = Setup(model=str(long_path), draft=draft, context_settings=ContextSettings(cache_type="q8_0"))
+        with Assembly(setup, stop=lambda: False) as assembly:
+            lengths.append(assembly.context_length())
+    assert lengths[1] < lengths[0] == lengths[2]
+
+
+@pytest.mark.parametrize(
+    ("room", "asked", "tried", "said"),
+    [
+        (3, -1, [-1], ()),
+        (1, -1, [-1, 1], ("All layers did not fit into the GPU's memory: it holds 1.",)),
+        (0, 2, [2, 1, 0], ("2 layers did not fit into the GPU's memory: the CPU takes them all.",)),
+        (0, 0, [0], ()),
+    ],
+)
+def test_weights_that_a_gpu_refuses_go_to_the_cpu(
+    room: int, asked: int, tried: list[int], said: tuple[str, ...], tiny_path: Path
+) -> None:
+    """Lost otherwise: a model that the CPU could run, for a GPU that is a little too small."""
+    attempts: list[int] = []
+
+    def opened(settings: ModelSettings) -> Model:
+        attempts.append(settings.gpu_layers)
+        if (settings.gpu_layers if settings.gpu_layers >= 0 else 3) > room:
+            raise MemoryShort("unable to allocate buffer")
+        return Model(tiny_path, settings)
+
+    lines: list[str] = []
+    settings = ModelSettings(gpu_layers=asked)
+    model, used = open_smaller(opened, settings, 2, Memory(PLENTY, (PLENTY,)), lines.append)
+    model.close()
+    assert attempts == tried and used.gpu_layers == tried[-1] and tuple(lines) == said
+
+
+def test_without_a_gpu_there_is_nothing_to_move() -> None:
+    def opened(settings: ModelSettings) -> Model:
+        raise MemoryShort("no room")
+
+    with pytest.raises(MemoryShort):
+        open_smaller(opened, ModelSettings(), 2, Memory(PLENTY), print)
+
+
+@LINUX
+def test_weights_that_do_not_fit_are_told_from_a_damaged_file(tiny_path: Path) -> None:
+    """Lost otherwise: a download that is repeated although the file is whole."""
+    script = """
+import resource, sys
+from pathlib import Path
+from app.llama import MemoryShort, Model, ModelSettings
+from app.llama.native import native_log
+native_log()
+with open("/proc/self/status") as file:
+    size = next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmSize:"))
+resource.setrlimit(resource.RLIMIT_AS, (size + 60_000_000,) * 2)
+try:
+    Model(Path(sys.argv[1]), ModelSettings(mmap=False))
+except MemoryShort as error:
+    print(error)
+"""
+    path = write_tiny(tiny_path.parent / "wide.gguf", width=1024, heads=8)
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert "does not fit into memory" in done.stdout
+    assert done.stdout.strip().endswith("choose a smaller quantisation or fewer --gpu-layers.")
+
+
+def test_which_memory_counts() -> None:
+    """As llama.cpp chooses: asked-for servers, then GPUs, and one built into the CPU only without others."""
+    cpu = Device("CPU", "a CPU", "cpu", 5, 9, "CPU")
+    gpu = Device("CUDA0", "a GPU", "gpu", 7, 8, "CUDA")
+    built_in = Device("Vulkan0", "a GPU in the CPU", "integrated", 4, 9, "Vulkan")
+    server = Device("RPC0", "box:50052", "gpu", 6, 6, "RPC")
+    silent = Device("X0", "tells nothing", "gpu", 0, 0, "X")
+
+    def gpus(*found: Device, rpc: tuple[str, ...] = (), unified: bool = False) -> Memory:
+        return memory_of(3, (cpu, *found), rpc, unified=unified)
+
+    assert gpus() == Memory(3)
+    assert gpus(gpu, built_in) == Memory(3, (7,))
+    assert gpus(built_in) == Memory(3, (4,), shared=True)
+    assert gpus(gpu, unified=True) == Memory(3, (7,), shared=True)
+    assert gpus(gpu, server) == Memory(3, (7,))
+    assert gpus(gpu, server, rpc=("box:50052",)) == Memory(3, (6, 7))
+    assert gpus(silent).gpus[0] > PLENTY
