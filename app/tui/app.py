@@ -7,7 +7,7 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,11 +18,9 @@ from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingsMap, BindingType
 from textual.events import Callback, InputEvent, Paste, Resize
 from textual.events import Event as ScreenEvent
-from textual.filter import ANSIToTruecolor, LineFilter
 from textual.message import Message
 from textual.screen import Screen
 from textual.widget import AwaitMount
-from textual.widgets import Footer
 
 from app.chat.conversation import Conversation
 from app.errors import SpecchatError
@@ -34,6 +32,7 @@ from app.tui.box import Box
 from app.tui.chat import Chat, Wishes
 from app.tui.clipboard import copy
 from app.tui.dialogues import Dialogues
+from app.tui.foot import Foot
 from app.tui.header import Header
 from app.tui.keeper import Keeper
 from app.tui.keys import bindings, keys_in_force, shown_keys
@@ -79,6 +78,8 @@ class SpecchatApp(App[None], inherit_bindings=False):
     """`specchat`: one conversation, one engine, and the panel that shows why it is fast."""
 
     TITLE = "specchat"
+    # Ours is opened by our own key: Textual's has priority below dialogues too, and hides ours at the foot.
+    ENABLE_COMMAND_PALETTE = False
     CSS = Path(__file__).with_suffix(".tcss").read_text("utf-8")
 
     class FromEngine(Message):
@@ -103,7 +104,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
         past = history.History(history.load(options.folder / "history.jsonl"))
         self.prompt = PromptArea(past, id="prompt")
         self.header = Header(id="header")
-        footer = Footer(show_command_palette=False, compact=True)
+        footer = Foot(show_command_palette=False, compact=True)
         self.top = Box(self.header, id="top")
         self.aside = Box(self.panel, id="aside")
         self.main = Box(self.transcript, self.aside, id="main")
@@ -131,11 +132,6 @@ class SpecchatApp(App[None], inherit_bindings=False):
     def _deliver(self, event: Event) -> None:
         """Called from the link's thread."""
         self.post_message(self.FromEngine(event))
-
-    def get_line_filters(self) -> Sequence[LineFilter]:
-        """Not the one that makes true colours of the terminal's own, line by line at each change: where our
-        themes have such colours they are meant."""
-        return [each for each in super().get_line_filters() if not isinstance(each, ANSIToTruecolor)]
 
     def get_default_screen(self) -> Screen[None]:
         return self.chat_screen
@@ -447,7 +443,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
 
     def _refuse_while_busy(self) -> bool:
         if self.chat.busy:
-            self.view.say("A reply is being written: stop it first.")
+            self.view.say(f"Stop the {self.chat.making} first.")
         return self.chat.busy
 
 

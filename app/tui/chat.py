@@ -10,7 +10,7 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Literal, Protocol
 
 from app.chat.conversation import Answer, Conversation, End, Question
 from app.engine.settings import Sampling
@@ -129,9 +129,14 @@ class Chat:
     # What a person does ---------------------------------------------------------------------
 
     @property
+    def making(self) -> Literal["reply", "comparison"] | None:
+        """What the engine is asked to make and has not finished."""
+        return "comparison" if self.comparing else "reply" if self._growing is not None else None
+
+    @property
     def busy(self) -> bool:
         """Whether a reply or a comparison is being made."""
-        return self._growing is not None or self.comparing
+        return self.making is not None
 
     def start(self) -> None:
         """Start the engine and load the model."""
@@ -186,7 +191,7 @@ class Chat:
         last = self.conversation.last
         if self.busy or last is None:
             self._view.say(
-                "There is nothing to answer again yet." if last is None else "Esc stops the reply first."
+                "There is nothing to answer again yet." if last is None else f"Stop the {self.making} first."
             )
             return
         self.conversation = self.conversation.answered(None)

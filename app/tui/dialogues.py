@@ -167,8 +167,8 @@ class Dialogues:
         last = chat.conversation.last
         command = chat.compare()
         if command is None or last is None:
-            said = "Stop the reply first." if chat.busy else "Ask something first: it is what is compared."
-            self._app.view.say(said)
+            asked = "Ask something first: it is what is compared."
+            self._app.view.say(f"Stop the {chat.making} first." if chat.busy else asked)
             return
         self._app.push_screen(
             CompareScreen(
@@ -240,7 +240,7 @@ class Dialogues:
             if identity is None or identity == app.keeper.identity:
                 return
             if app.chat.busy:
-                app.view.say("A reply is being written: stop it first.")
+                app.view.say(f"Stop the {app.chat.making} first.")
                 return
             try:
                 app.chat.show(app.keeper.open(identity))

@@ -42,8 +42,10 @@ def run(given: Mapping[str, object]) -> int:
     from app.process.client import EngineClient
     from app.tui.app import SpecchatApp
     from app.tui.terminal_input import teach_input
+    from app.tui.terminal_output import teach_output
 
     teach_input()
+    teach_output()
     resume = given.get("resume")
     options = ChatOptions(settings, None if resume is None else str(resume), documents, notices)
     app = SpecchatApp(options, EngineClient())

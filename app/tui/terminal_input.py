@@ -1,4 +1,4 @@
-"""What terminals send and Textual reads wrongly or slowly: large pastes, and Alt+Enter."""
+"""What terminals send and Textual reads wrongly or slowly: large pastes, Alt+Enter, keys behind Escape."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from app.tui.prompt.pastes import cleaned
 
 # The modules that make a parser, each on its own systems.
 _DRIVERS = ("textual.drivers.linux_driver", "textual.drivers.win32")
+# Letters with Ctrl that no terminal sends for another key.
+_CONTROLS = [chr(ord(letter) & 31) for letter in "abcdefgklnopqrstuvwxyz"]
 
 
 class _Key(Enum):
@@ -83,8 +85,15 @@ class PasteParser(XTermParser):
 
 
 def teach_input() -> None:
-    """Have this process read terminals so. Alt+Enter (Escape Return) would read as Enter, and send."""
-    cast("dict[str, tuple[Enum, ...] | str]", ANSI_SEQUENCES_KEYS)["\x1b\r"] = (_Key.ALT_ENTER,)
+    """Have this process read terminals so.
+
+    Alt+Enter (Escape Return) would read as Enter, and send. Of Escape and a letter with Ctrl that are read
+    at once, as happens while the screen is busy, Escape would be lost.
+    """
+    sequences = cast("dict[str, tuple[Enum, ...] | str]", ANSI_SEQUENCES_KEYS)
+    sequences["\x1b\r"] = (_Key.ALT_ENTER,)
+    for control in _CONTROLS:
+        sequences[f"\x1b{control}"] = (*sequences["\x1b"], *sequences[control])
     for name in _DRIVERS:
         # Each exists on its own system only.
         with contextlib.suppress(ImportError):

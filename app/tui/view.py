@@ -59,7 +59,7 @@ class PaneView:
 
     def answer_begins(self, begun: Answer | None) -> None:
         self._app.transcript.begin_answer(begun)
-        self._app.prompt.busy(True)
+        self._app.prompt.busy("reply")
 
     def answer_grows(self, steps: tuple[Step, ...]) -> None:
         self._app.transcript.extend(steps)
@@ -109,7 +109,7 @@ class PaneView:
 
     def state_changed(self) -> None:
         app, chat = self._app, self._app.chat
-        app.prompt.busy(chat.busy)
+        app.prompt.busy(chat.making)
         app.header.show(self.model_name, app.keeper.title)
         if app.transcript.model_name != self.model_name:
             app.transcript.model_name = self.model_name

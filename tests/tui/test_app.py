@@ -337,6 +337,33 @@ def test_compare_shows_each_proposer(tmp_path: Path) -> None:
     run(body)
 
 
+def test_what_escape_stops_is_called_what_it_is(tmp_path: Path) -> None:
+    async def body() -> None:
+        async with chatting(tmp_path) as chat:
+            await chat.ask("Compare me")
+            await chat.settle()
+            assert "Esc stops the reply" in chat.text
+            chat.engine.reply("Done.")
+            await chat.settle()
+            assert "Esc stops" not in chat.text
+            await chat.press("f5", "escape")
+            command = chat.engine.last(Compare)
+            assert isinstance(command, Compare) and chat.engine.sent[-1] == Cancel(command.identity)
+            # The engine has yet to hear of it.
+            assert "Esc stops the comparison" in chat.text
+            await chat.ask("Too early")
+            assert "A comparison is running" in chat.text
+            for key in ("ctrl+n", "ctrl+r", "f5"):
+                await chat.press(key)
+            await chat.until(lambda: chat.text.count("Stop the comparison first.") == 3)
+            chat.engine.tell(Compared(command.identity, "off", finished([], "cancelled"), None, None, True))
+            await chat.settle()
+            assert "Esc stops" not in chat.text and "A comparison is running" not in chat.text
+            assert chat.app.prompt.draft.text == "Too early"
+
+    run(body)
+
+
 def test_an_attached_document_is_counted_and_sent(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("The sea was calm. " * 30)
 

@@ -407,7 +407,7 @@ def test_commands_are_posted_by_name() -> None:
     """Else: a command is sent to the model, or the app is asked for a name that it does not have."""
 
     async def body(host: Host, pilot: Pilot[None]) -> None:
-        host.area.busy(True)
+        host.area.busy("reply")
         await type_text(pilot, "/help")
         await pilot.press("enter")
         await type_text(pilot, "/quit")
@@ -567,11 +567,14 @@ def test_nothing_is_sent_while_a_reply_is_written() -> None:
     """Else: a second question is lost or mixed into the first reply."""
 
     async def body(host: Host, pilot: Pilot[None]) -> None:
-        host.area.busy(True)
+        host.area.busy("reply")
         await pilot.press("h", "i", "enter")
         assert host.questions == [] and host.editor.text == "hi"
         assert host.problems == ["A reply is being written: Esc stops it."]
-        host.area.busy(False)
+        host.area.busy("comparison")
+        await pilot.press("enter")
+        assert host.problems[1:] == ["A comparison is running: Esc stops it."]
+        host.area.busy(None)
         assert not host.query_one("#prompt-problem").display
         await pilot.press("enter")
         assert host.questions == [Question("hi")]

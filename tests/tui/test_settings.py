@@ -231,7 +231,7 @@ def test_every_field_can_be_reached_by_arrows(size: tuple[int, int]) -> None:
                 await pilot.press("right")
                 assert sections.chosen == section + 1
             shown = {row.field.name for row in host.screen.query(Row)}
-            assert shown == {field.name for field in FIELDS} - {"template", "draft_folders", "mmap"}
+            assert shown == {field.name for field in FIELDS} - {"template", "rpc", "draft_folders", "mmap"}
             assert all(row.value == default(row.field) for row in host.screen.query(Row))
 
     asyncio.run(main())

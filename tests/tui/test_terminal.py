@@ -85,7 +85,6 @@ def test_a_document_is_pasted_summarised_compared_and_resumed(home: Home) -> Non
         terminal.paste(REPORT.read_text("utf-8"))
         terminal.wait_for("▣ pasted")
         terminal.ask("Summarise this in five points.")
-        terminal.wait_for("writing")
         terminal.wait_for("seed 1")
         terminal.wait_for("lookup · k auto")
         assert re.search(r"lookup · 160 tokens · [\d,.]+ tok/s · [\d.]+× plain", terminal.text)

@@ -67,3 +67,12 @@ def test_alt_enter_is_known_in_terminals_of_the_old_kind() -> None:
     """Else: it reads as Enter there, and sends what was half written."""
     teach_input()
     assert read(PasteParser(), ["\x1b\r"]) == [("key", "alt+enter")]
+
+
+def test_escape_is_not_lost_to_a_key_that_is_read_with_it() -> None:
+    """Else: Escape and Ctrl+Q, typed while the screen is busy, neither close the dialogue nor leave."""
+    teach_input()
+    assert read(PasteParser(), ["\x1b\x11"]) == [("key", "escape"), ("key", "ctrl+q")]
+    assert read(PasteParser(), ["\x1b\x1b[15;2~"]) == [("key", "escape"), ("key", "shift+f5")]
+    # These are keys of their own.
+    assert read(PasteParser(), ["\x1b\x7f", "\x1b\t"]) == [("key", "ctrl+w"), ("key", "shift+tab")]

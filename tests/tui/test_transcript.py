@@ -416,8 +416,8 @@ def test_figures_that_were_not_measured_are_dashes() -> None:
         "draft",
         "1 token",
         "– tok/s",
-        "–× plain",
-        "acceptance – %",
+        "– plain",
+        "acceptance –",
         "– tokens/pass",
         "seed 7",
     ]

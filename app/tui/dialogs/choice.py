@@ -13,11 +13,11 @@ from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.events import Click, Key
-from textual.screen import ModalScreen
 from textual.widgets import Footer, OptionList, Static
 from textual.widgets.option_list import Option
 
 from app.chat.gate import clean
+from app.tui.dialogs.dialogue import Dialogue
 from app.tui.dialogs.text import PlainText, wrap
 
 # Columns of a description, so that its lines stand under its label.
@@ -33,7 +33,7 @@ class Choice:
     description: str = ""
 
 
-class ChoiceScreen(ModalScreen[str | None]):
+class ChoiceScreen(Dialogue[str | None]):
     """Returns the key of the choice that was taken, None for Esc. The first choice is highlighted.
 
     None of the texts is markup. details: plain text of any length, shown on demand.
@@ -66,7 +66,7 @@ class ChoiceScreen(ModalScreen[str | None]):
                 yield PlainText(self._details, id="details")
             yield Footer(show_command_palette=False)
 
-    def on_mount(self) -> None:
+    def opened(self) -> None:
         self.query_one(OptionList).highlighted = 0
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

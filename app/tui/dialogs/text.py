@@ -15,12 +15,12 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.events import Resize
 from textual.geometry import Size
-from textual.screen import ModalScreen
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widgets import Footer
 
 from app.chat.gate import clean
+from app.tui.dialogs.dialogue import Dialogue
 
 
 class PlainText(ScrollView, can_focus=True):
@@ -68,7 +68,7 @@ class PlainText(ScrollView, can_focus=True):
         return Strip([Segment(text, self.rich_style)]).adjust_cell_length(width, self.rich_style)
 
 
-class TextScreen(ModalScreen[None]):
+class TextScreen(Dialogue[None]):
     """Shows a text under a title. Both may be anybody's; neither is markup."""
 
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text("utf-8")

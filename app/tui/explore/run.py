@@ -35,8 +35,9 @@ class ExploreApp(App[None]):
         self.theme = THEMES[theme].name
         self._only = screen
 
-    def on_mount(self) -> None:
-        self.push_screen(self._only, lambda _: self.exit())
+    async def on_mount(self) -> None:
+        # Keys come only when it stands.
+        await self.push_screen(self._only, lambda _: self.exit())
 
 
 def main(arguments: Sequence[str]) -> int:

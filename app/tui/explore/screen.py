@@ -12,10 +12,10 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
-from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Footer, Static
 
+from app.tui.dialogs.dialogue import Dialogue
 from app.tui.explore.drawing import BEST, NOW, PLAIN_LINE, chart, closing_in, grey, legend, rounds
 from app.tui.explore.scenarios import LONGEST, PRESETS, Curve, Situation, given, measured_curve
 from app.tui.explore.simulation import ENOUGH, Simulation
@@ -46,7 +46,7 @@ class Picture(Widget):
         return self._draw(width, height, self.app.theme.removeprefix("specchat-"))
 
 
-class ExploreScreen(ModalScreen[None]):
+class ExploreScreen(Dialogue[None]):
     """Sliders for what makes speculation fast or slow, and what theory and dice say of it. Esc closes it.
 
     alpha: odds of acceptance. k: draft length. measured: seconds of a pass by width, on this machine.
@@ -141,7 +141,7 @@ class ExploreScreen(ModalScreen[None]):
                 yield Static(id="sentence", markup=False)
             yield Footer(show_command_palette=False)
 
-    def on_mount(self) -> None:
+    def opened(self) -> None:
         self.set_interval(1 / _RATE, self._step)
         self.query_one("#alpha").focus()
         self._show()
@@ -214,7 +214,7 @@ class ExploreScreen(ModalScreen[None]):
         self.query_one(selector, Line).position = position
 
     def _step(self) -> None:
-        if self._runs and self.is_current and self._simulation.pace:
+        if self._runs and self.stands and self.is_current and self._simulation.pace:
             pace = self._simulation.pace
             self._simulation.play(pace)
             self._steps += 1

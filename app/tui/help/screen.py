@@ -9,9 +9,9 @@ from typing import ClassVar
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Grid, Vertical, VerticalScroll
-from textual.screen import ModalScreen
 from textual.widgets import Footer, Static
 
+from app.tui.dialogs.dialogue import Dialogue
 from app.tui.keys import Entry, grouped, shown_key
 
 _BEGIN = (
@@ -22,7 +22,7 @@ _BEGIN = (
 )
 
 
-class HelpScreen(ModalScreen[None]):
+class HelpScreen(Dialogue[None]):
     """Actions by group with the keys and the slash command of each. Esc and F1 close it.
 
     listed: every action with the keys now in force, as app.tui.keys.entries gives them.
@@ -47,7 +47,7 @@ class HelpScreen(ModalScreen[None]):
                 yield from (Vertical(*column) for column in self._columns())
             yield Footer(show_command_palette=False)
 
-    def on_mount(self) -> None:
+    def opened(self) -> None:
         self.query_one("#dialog").focus()
 
     def _columns(self) -> Iterable[Iterable[Static | Grid]]:

@@ -10,9 +10,9 @@ from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
+from app.tui.dialogs.dialogue import Dialogue
 from app.tui.panel.drawing import UNKNOWN, percent, rate, ratio, seconds, whole
 from app.tui.panel.figures import WINDOW_SECONDS, PanelFigures
 
@@ -27,7 +27,7 @@ class Explanation:
     formula: str
 
 
-class ExplainScreen(ModalScreen[None]):
+class ExplainScreen(Dialogue[None]):
     """The explanations in one column that scrolls; Esc closes it."""
 
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text("utf-8")

@@ -74,7 +74,7 @@ class SpeculationPanel(ScrollView):
         width, style = self.scrollable_content_region.width, self.visual_style
         if index >= len(self._lines):
             return Strip.blank(width, style.rich_style)
-        return Strip(self._lines[index].render_segments(style)).adjust_cell_length(width, style.rich_style)
+        return painted(self._lines[index], width, style)
 
     def _wrap(self) -> None:
         width = self.scrollable_content_region.width
@@ -92,17 +92,27 @@ class SpeculationPanel(ScrollView):
             self.virtual_size = Size(width, len(self._lines))
             self.refresh()
             return
-        top = self.scroll_offset.y
-        changed = [
-            Region(0, index - top, width, 1)
-            for index, (line, old) in enumerate(zip(self._lines, before, strict=True))
-            if not line.is_same(old)
-        ]
-        if changed:
+        if changed := changed_rows(before, self._lines, width, self.scroll_offset.y):
             self.refresh(*changed)
 
     def _restyle(self, _: Theme) -> None:
         self._draw()
+
+
+def painted(line: Content, width: int, style: Style) -> Strip:
+    """The line, padded to `width` cells, over that style."""
+    return Strip(line.render_segments(style)).adjust_cell_length(width, style.rich_style)
+
+
+def changed_rows(
+    before: Sequence[Content], after: Sequence[Content], width: int, top: int = 0
+) -> list[Region]:
+    """Where as many lines as before look otherwise; line `top` is the first of the view."""
+    return [
+        Region(0, index - top, width, 1)
+        for index, (old, new) in enumerate(zip(before, after, strict=True))
+        if not new.is_same(old)
+    ]
 
 
 def settings_theme(name: str) -> str:

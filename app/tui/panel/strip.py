@@ -6,13 +6,16 @@ from pathlib import Path
 
 from textual.content import Content
 from textual.message import Message
+from textual.strip import Strip
 from textual.theme import Theme
 from textual.widget import Widget
 
 from app.tui.panel.drawing import bar, percent, rate, ratio, sparkline, whole
 from app.tui.panel.figures import READY, EngineState, PanelFigures
 from app.tui.panel.panel import (
+    changed_rows,
     draft_length,
+    painted,
     plain_place,
     progress,
     proposer_name,
@@ -42,6 +45,7 @@ class SpeculationStrip(Widget):
         super().__init__(id=id, classes=classes)
         self._figures = PanelFigures()
         self._state = READY
+        self._lines: list[Content] = []
 
     def on_mount(self) -> None:
         self.app.theme_changed_signal.subscribe(self, self._restyle)
@@ -49,16 +53,30 @@ class SpeculationStrip(Widget):
     def on_click(self) -> None:
         self.post_message(self.Pressed())
 
+    def on_resize(self) -> None:
+        self._draw()
+
     def show(self, figures: PanelFigures, state: EngineState) -> None:
         """Show these in place of what was shown, in one refresh."""
         self._figures, self._state = figures, state
-        self.refresh()
+        self._draw()
 
-    def render(self) -> Content:
-        theme = settings_theme(self.app.theme)
-        return Content("\n").join(strip_lines(self._figures, self._state, self.content_size.width, theme))
+    def render_line(self, y: int) -> Strip:
+        """One of the two lines."""
+        width, style = self.content_size.width, self.visual_style
+        return painted(self._lines[y], width, style) if self._lines else Strip.blank(width, style.rich_style)
+
+    def _draw(self) -> None:
+        width = self.content_size.width
+        before = self._lines
+        self._lines = strip_lines(self._figures, self._state, width, settings_theme(self.app.theme))
+        if not before:
+            self.refresh()
+        elif changed := changed_rows(before, self._lines, width):
+            self.refresh(*changed)
 
     def _restyle(self, _: Theme) -> None:
+        self._draw()
         self.refresh()
 
 

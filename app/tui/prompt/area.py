@@ -27,10 +27,17 @@ from app.tui.prompt.viewer import DocumentViewer
 
 _HINT = "Enter sends · Ctrl+J new line · / commands"
 _SHORT_HINT = "Enter sends · / commands"
-_BUSY_HINT = "Esc stops the reply"
+_BUSY_HINT = "Esc stops the {}"
 _CHIP_HINT = "Enter opens · Del removes · Esc back"
 _LIST_HINT = "Tab completes · ↑↓ choose · Esc closes"
-_BUSY = "A reply is being written: Esc stops it."
+_BUSY = {
+    "reply": "A reply is being written: Esc stops it.",
+    "comparison": "A comparison is running: Esc stops it.",
+}
+
+
+# What a person waits for.
+Making = Literal["reply", "comparison"]
 
 
 class PromptArea(Vertical):
@@ -82,7 +89,7 @@ class PromptArea(Vertical):
         self._popover = Popover(self._editor)
         self._problem = Static(id="prompt-problem", markup=False)
         self._hint = Static(_HINT, id="prompt-hint", markup=False)
-        self._busy = False
+        self._busy: Making | None = None
 
     def compose(self) -> ComposeResult:
         yield self._attachments
@@ -158,11 +165,11 @@ class PromptArea(Vertical):
         else:
             self._editor.type_in("@" if not before or before[-1].isspace() else " @")
 
-    def busy(self, busy: bool) -> None:
-        """While a reply is written, nothing is sent."""
-        self._busy = busy
+    def busy(self, making: Making | None) -> None:
+        """While something is made, nothing is sent. None: nothing is any more."""
+        self._busy = making
         # A cursor that blinks has the screen painted twice a second, at the model's cost.
-        self._editor.cursor_blink = not busy
+        self._editor.cursor_blink = making is None
         self._settle()
 
     def paste(self, text: str) -> None:
@@ -183,8 +190,8 @@ class PromptArea(Vertical):
         call = call_in(typed)
         if call is not None:
             self._run(call)
-        elif self._busy:
-            self._complain(_BUSY)
+        elif self._busy is not None:
+            self._complain(_BUSY[self._busy])
         else:
             self._send(typed)
 
@@ -302,12 +309,17 @@ class PromptArea(Vertical):
     def _want_count(self, attachment: Attachment) -> None:
         self.post_message(self.CountWanted(attachment.identity, attachment.document.text))
 
+    # A key may have been pressed twice before the chip was gone.
+
     def on_chip_removed(self, message: Chip.Removed) -> None:
         message.stop()
-        (self._attachments.remove_chip(message.chip) or self._editor).focus()
+        if message.chip in self._attachments.chips:
+            (self._attachments.remove_chip(message.chip) or self._editor).focus()
 
     def on_chip_opened(self, message: Chip.Opened) -> None:
         message.stop()
+        if message.chip not in self._attachments.chips:
+            return
         attachment = message.chip.attachment
         text = attachment.document.text
         if attachment.pasted and fits_editor(self._editor.text + text):
@@ -319,6 +331,8 @@ class PromptArea(Vertical):
 
     def on_chip_left(self, message: Chip.Left) -> None:
         message.stop()
+        if message.chip not in self._attachments.chips:
+            return
         (self._attachments.neighbour(message.chip, message.step) or self._editor).focus()
         if message.character:
             self._editor.type_in(message.character)
@@ -365,12 +379,12 @@ class PromptArea(Vertical):
             hint = _CHIP_HINT
         elif self._popover.is_open:
             hint = _LIST_HINT
-        elif self._busy:
-            hint = _BUSY_HINT
+        elif self._busy is not None:
+            hint = _BUSY_HINT.format(self._busy)
         else:
             hint = _HINT if self.size.width >= 60 else _SHORT_HINT
         _put(self._hint, hint)
-        if not self._busy and str(self._problem.content) == _BUSY:
+        if self._busy is None and str(self._problem.content) in _BUSY.values():
             self._say("")
 
     def _complain(self, text: str) -> None:

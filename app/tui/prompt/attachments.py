@@ -170,8 +170,10 @@ class Attachments(VerticalScroll, can_focus=False):
         attachment = Attachment(self._made, document)
         chip = Chip(attachment)
         self._chips.append(chip)
-        self.mount(chip)
-        self.call_after_refresh(chip.scroll_visible, animate=False)
+        # A paste may still be on its way when the app ends, and then nothing can be shown.
+        if self.is_attached:
+            self.mount(chip)
+            self.call_after_refresh(chip.scroll_visible, animate=False)
         self.display = True
         return attachment
 

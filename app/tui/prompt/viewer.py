@@ -9,10 +9,10 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
 from textual.widgets import Static
 
 from app.chat.gate import clean
+from app.tui.dialogs.dialogue import Dialogue
 
 # Laid out in a few hundredths of a second, in lines or as one line.
 _PART = 10_000
@@ -32,7 +32,7 @@ def parts_of(text: str, longest: int = _PART) -> list[str]:
     return parts or [""]
 
 
-class DocumentViewer(ModalScreen[None]):
+class DocumentViewer(Dialogue[None]):
     """Read only. title: the attachment's name; figures: its size."""
 
     DEFAULT_CSS = Path(__file__).with_name("viewer.tcss").read_text("utf-8")
@@ -62,7 +62,7 @@ class DocumentViewer(ModalScreen[None]):
                 yield Static(id="viewer-part", markup=False)
             yield Static(id="viewer-keys", markup=False)
 
-    def on_mount(self) -> None:
+    def opened(self) -> None:
         self._show(0)
 
     def _show(self, part: int) -> None:

@@ -12,7 +12,6 @@ from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical
 from textual.events import Blur, Resize
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.timer import Timer
 from textual.widgets import Footer, Input, Static
 
@@ -21,6 +20,7 @@ from app.chat.gate import clean
 from app.chat.store import MOST_FOUND, Store, Summary
 from app.chat.store_search import words_of
 from app.errors import SpecchatError
+from app.tui.dialogs.dialogue import Dialogue
 from app.tui.sessions.listing import MARK, Row, SessionList, heading
 
 # Short enough not to be felt, long enough that a typed word is one search.
@@ -75,7 +75,7 @@ class TitleEditor(Input):
             self.post_message(self.Left())
 
 
-class SessionsScreen(ModalScreen[str | None]):
+class SessionsScreen(Dialogue[str | None]):
     """Gives the identity of the session to open, None to stay with the one that is open."""
 
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text("utf-8")
@@ -106,7 +106,7 @@ class SessionsScreen(ModalScreen[str | None]):
             yield Static(id="said", markup=False)
             yield Footer(show_command_palette=False)
 
-    def on_mount(self) -> None:
+    def opened(self) -> None:
         self.query_one(Filter).focus()
         self._refill(keep=self._current)
 
@@ -130,7 +130,8 @@ class SessionsScreen(ModalScreen[str | None]):
         self._typing = self.set_timer(_TYPING_SECONDS, self._search)
 
     def _search(self) -> None:
-        self._catch_up(always=True)
+        if self.stands:
+            self._catch_up(always=True)
 
     def _catch_up(self, always: bool = False) -> None:
         """Search for what was typed last; keys that act on the list must not act on an older one."""
@@ -275,6 +276,8 @@ class SessionsScreen(ModalScreen[str | None]):
         self.call_after_refresh(self._arrange)
 
     def _arrange(self) -> None:
+        if not self.stands:
+            return
         width = self.query_one("#body").content_region.width
         self.query_one("#heading", Static).update(heading(width - 1))
         self._place_editor()

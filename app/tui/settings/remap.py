@@ -13,17 +13,17 @@ from textual.content import Content
 from textual.dom import DOMNode
 from textual.events import Key
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from app.tui.actions import ACTIONS, BY_NAME, Action
+from app.tui.dialogs.dialogue import Dialogue
 from app.tui.keys import check_keys, key_problem, keys_in_force, shown_key, shown_keys
 
 _KEYS_WIDTH = 16
 
 
-class KeyWanted(ModalScreen[str | None]):
+class KeyWanted(Dialogue[str | None]):
     """Waits for the next key, whatever it does elsewhere; Esc leaves everything as it is."""
 
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text("utf-8")

@@ -12,13 +12,13 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.message import Message
-from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Footer, Static
 
 from app.process.messages import Option
 from app.settings.fields import FIELDS, Field, get, put
 from app.settings.values import Settings
+from app.tui.dialogs.dialogue import Dialogue
 from app.tui.settings.remap import KeyList
 from app.tui.settings.row import Options, Row
 
@@ -31,10 +31,10 @@ _SECTIONS: dict[str, tuple[tuple[str, ...], str]] = {
     "Look": (("look",), ""),
     "Keys": ((), "Enter, then the new key. Delete goes back to the default."),
 }
-_FILE_ONLY = ("template", "draft_folders", "mmap")
+_FILE_ONLY = ("template", "rpc", "draft_folders", "mmap")
 
 
-class SettingsScreen(ModalScreen[Settings | None]):
+class SettingsScreen(Dialogue[Settings | None]):
     """Ctrl+S gives the settings as they are on the screen, Esc None; it asks first if something changed.
 
     options: the proposers as the engine offers them, so that one that cannot be used says why.
@@ -86,7 +86,7 @@ class SettingsScreen(ModalScreen[Settings | None]):
             f"{each.name} cannot be used: {each.problem}" for each in self._options if each.problem
         )
 
-    def on_mount(self) -> None:
+    def opened(self) -> None:
         self.query_one("#dialog > Options").focus()
 
     @property

@@ -27,8 +27,8 @@ def figure_items(figures: Figures) -> list[str]:
     if figures.proposer != "off":
         percent = None if figures.acceptance_rate is None else figures.acceptance_rate * 100
         entries += [
-            f"{_number(figures.speedup, '{:.2f}')}× plain",
-            f"acceptance {_number(percent, '{:.0f}')} %",
+            f"{_number(figures.speedup, '{:.2f}×')} plain",
+            f"acceptance {_number(percent, '{:.0f} %')}",
             f"{_number(figures.tokens_per_pass, '{:.2f}')} tokens/pass",
         ]
     return [*entries, f"seed {figures.seed}"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from textual.geometry import Size
 
 from app.tui.transcript.canvas import Canvas
@@ -9,6 +11,9 @@ from app.tui.transcript.sheet import Sheet
 
 # So many rows at the end of a growing sheet are blank, and may be filled before the view moves.
 CLOSING = 2
+
+# The scrollbar of a growing sheet follows it at most as often: to paint it costs as much as the text.
+BAR_SECONDS = 1.0
 
 
 class FollowingCanvas(Canvas):
@@ -19,6 +24,7 @@ class FollowingCanvas(Canvas):
         self._following = True
         self._placing = False
         self._news = 0
+        self._bar_told = 0.0
 
     @property
     def following(self) -> bool:
@@ -45,22 +51,48 @@ class FollowingCanvas(Canvas):
     def place(self, sheet: Sheet, top: int | None, *, growing: bool = False) -> None:
         """Show this sheet from row `top`, or from where the view is if None, or, if following, its end.
 
-        growing: its last rows are blank, and are filled before the view moves. Each move paints the whole
-        view, which takes most of the time that a growing answer costs.
+        growing: its last rows are blank, and are filled before the view moves, as each move paints the
+        whole view.
         """
         self.sheet = sheet
         self._placing = True
         if not (growing and 0 <= sheet.height - self.virtual_size.height <= CLOSING):
-            self.virtual_size = Size(self.width, sheet.height)
+            self._take_height(sheet.height)
         if self._following:
-            self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
+            if self.scroll_y != self.max_scroll_y:
+                self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
         else:
             if top is not None and top != int(self.scroll_y):
                 self.scroll_to(y=top, animate=False, force=True)
             if self.scroll_y >= self.max_scroll_y:
                 self.follow()
         self._placing = False
+        if not growing or time.monotonic() - self._bar_told >= BAR_SECONDS:
+            self._tell_bar()
         self.paint()
+
+    def _take_height(self, height: int) -> None:
+        """Have so many rows to scroll through.
+
+        Setting `virtual_size` lays out the whole screen, which cost more than all else of a growing answer.
+        But only a scrollbar that comes or goes takes or gives room.
+        """
+        size = Size(self.width, height)
+        if height < self.virtual_size.height:
+            self.virtual_size = size
+            return
+        self.set_reactive(FollowingCanvas.virtual_size, size)
+        if self.show_vertical_scrollbar != (self.max_scroll_y > 0):
+            self.refresh(layout=True)
+            # A bar that was not there yet was told nothing.
+            self.call_after_refresh(self._tell_bar)
+
+    def _tell_bar(self) -> None:
+        """Have the scrollbar show where the view is."""
+        if self.show_vertical_scrollbar:
+            self._bar_told = time.monotonic()
+            self.vertical_scrollbar.window_virtual_size = self.virtual_size.height
+            self.vertical_scrollbar.position = self.scroll_y
 
     def go_to_end(self) -> None:
         """Show the end, and follow it again."""
@@ -93,9 +125,11 @@ class FollowingCanvas(Canvas):
         return max(1, self.size.height - 2)
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        super().watch_scroll_y(old_value, new_value)
         if self._placing:
+            # What `place` does then is enough.
             return
+        super().watch_scroll_y(old_value, new_value)
+        self._tell_bar()
         if new_value >= self.max_scroll_y:
             self.follow()
         else:

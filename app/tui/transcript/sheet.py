@@ -44,6 +44,16 @@ class Sheet:
         place = self.at(row)
         return None if place is None else self.parts[place[0]][place[1]]
 
+    def lines(self, top: int, count: int) -> list[Line | None]:
+        """The lines of that many rows from `top` on; None beyond the end."""
+        found: list[Line | None] = []
+        part = bisect_right(self._starts, top) - 1
+        while len(found) < count and part < len(self.parts):
+            first = top + len(found) - self._starts[part]
+            found += self.parts[part][first : first + count - len(found)]
+            part += 1
+        return found + [None] * (count - len(found))
+
     def between(self, top: int, bottom: int) -> list[int]:
         """The parts of which some row is in top ≤ row < bottom."""
         return [
