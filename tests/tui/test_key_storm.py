@@ -181,7 +181,7 @@ def test_keys_that_come_all_at_once_leave_the_chat(tmp_path: Path, seed: int) ->
                     break
                 await asyncio.sleep(0.05)
                 # A dialogue of the engine's may be in front.
-                if front(app) is not app.chat_screen:
+                if not app._exit and app.screen_stack and front(app) is not app.chat_screen:
                     type_ahead(app, "escape", "ctrl+q")
 
     run(body)

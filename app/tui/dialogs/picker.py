@@ -79,6 +79,11 @@ class Picker(Dialogue[Result]):
         said.set_class(problem, "-problem")
         said.update(sentence)
 
+    def is_listed(self, event: OptionList.OptionSelected) -> bool:
+        """Whether what was selected is still there: what is typed may have changed the list meanwhile."""
+        place = event.option_index
+        return place < self.options.option_count and self.options.get_option_at_index(place) is event.option
+
     def action_move(self, step: int) -> None:
         """Move through the list while the focus stays in the line."""
         self.options.action_cursor_down() if step > 0 else self.options.action_cursor_up()

@@ -78,7 +78,8 @@ class DraftScreen(Picker[DraftChoice | None]):
     @on(OptionList.OptionSelected)
     def _selected(self, event: OptionList.OptionSelected) -> None:
         event.stop()
-        self._take(self._entries[event.option_index])
+        if self.is_listed(event):
+            self._take(self._entries[event.option_index])
 
     def action_take(self) -> None:
         """Load what is highlighted, or say why it cannot be."""

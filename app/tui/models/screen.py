@@ -175,7 +175,7 @@ class ModelScreen(Picker[ModelChoice | None]):
     @on(OptionList.OptionSelected)
     def _selected(self, event: OptionList.OptionSelected) -> None:
         event.stop()
-        row = self._rows[event.option_index]
+        row = self._rows[event.option_index] if self.is_listed(event) else None
         if row is not None:
             self.action_ask() if row.path is None else self.action_load()
 

@@ -93,7 +93,11 @@ class Popover(OptionList, can_focus=False):
         """Put a choice, the chosen one by default, in the text's place; None where the list is closed."""
         if not self.is_open or self._fragment is None:
             return None
-        choice = self._choices[index if index is not None else self.highlighted or 0]
+        place = index if index is not None else self.highlighted or 0
+        if place >= len(self._choices):
+            # Chosen from a list that has been replaced since.
+            return None
+        choice = self._choices[place]
         self._editor.replace_before_cursor(self._fragment.start, choice.insert)
         return choice
 
