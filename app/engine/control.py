@@ -4,8 +4,9 @@
     choose the k that maximises E[committed | k] / (c(k + 1) + D(k)),   k = 0 included
 
 S is the proposer's own forecast, c is measured (see costs.py), D is the proposer's own time, what it has to
-read before it can draft included. Every k is looked at: real cost curves jump, and a marginal test would
-stop before a cheap width. Where a wider pass is cheaper, the pass is filled up to it.
+read before it can draft included, and what the change of width costs the pass after it. Every k is looked
+at: real cost curves jump, and a marginal test would stop before a cheap width. Where a wider pass is
+cheaper, the pass is filled up to it.
 
 A draft model knows more once it has drafted: it may go on to twice that k while it is sure, and stops where
 one more token would add less than the pass earns on average.
@@ -167,7 +168,7 @@ class ThroughputController:
     def _best(self, option: Option, costs: CostCurve, affordable: float = math.inf) -> _Best:
         """The k of at least 1 with the most tokens a second; k 0 where there is none."""
         draft = self._draft_seconds.get(option.proposer, 0.0)
-        extra = option.behind * self._reading(option.proposer) if option.behind else 0.0
+        extra = costs.back + (option.behind * self._reading(option.proposer) if option.behind else 0.0)
         longest = min(len(option.forecast), LONGEST)
         expected, best, best_rate, best_cost = 1.0, 0, 0.0, 0.0
         # A filled-up pass takes no longer than a wider one, but for the margin: costs only rise with k.
@@ -208,7 +209,7 @@ class ThroughputController:
             # Plain passes teach the cost of one; they neither gain nor lose.
             self._plain += entry.committed * plain
             if drafted:
-                ahead = self._ahead + entry.committed * plain - entry.seconds
+                ahead = self._ahead + entry.committed * plain - entry.seconds - costs.back
                 self._ahead = min(ahead, _SAVINGS * plain)
             else:
                 # A model may have drafted in vain.

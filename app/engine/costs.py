@@ -8,6 +8,8 @@ from collections.abc import Mapping
 # How far a plain pass moves the whole curve, how far a wider one does, and how far that moves its own
 # width. Whether drafts pay is judged by width 1, so it mostly listens to passes of width 1.
 _PLAIN_STEP, _WHOLE_STEP, _WIDTH_STEP = 0.15, 0.02, 0.2
+# How far one plain pass behind a wider one moves what such a pass takes longer.
+_RETURN_STEP = 0.1
 # One pass that was held up by something else says this much at most.
 _MOST = 2.0
 # A wider pass has to be so much cheaper before passes are filled up to it.
@@ -20,20 +22,38 @@ class CostCurve:
 
     Between measured widths it is linear, beyond them it goes on by the last slope. A machine that slows
     down, and a context that grows, slow all widths: so a pass moves the whole curve too.
+
+    A pass as wide as the one before it is cheaper: llama.cpp builds its graph anew for another width. Wide
+    passes are mostly alone, so this is part of their cost; the plain pass that follows pays it once more,
+    and that is what `back` holds. A drafted pass is charged with it, else plain decoding looks
+    dearer than it is.
     """
 
     def __init__(self, measured: Mapping[int, float], longest: int) -> None:
         """measured: seconds by width, that of width 1 among them."""
         self._shape = filled(measured, longest)
         self._scale = 1.0
+        # What a plain pass behind a wider one takes longer, as a share of a plain pass.
+        self._back = 0.0
+        self._before = 1
         self._apply()
+
+    @property
+    def back(self) -> float:
+        """Seconds that a drafted pass costs the plain one after it; 0 where the one before it has been
+        charged with them."""
+        return self._back * self.seconds[1] if self._before == 1 else 0.0
 
     def observe(self, width: int, seconds: float) -> None:
         """A pass of this width took so long."""
+        before, self._before = self._before, width
         if not 1 <= width < len(self._shape) or seconds <= 0.0:
             return
         ratio = max(1 / _MOST, min(seconds / self.seconds[width], _MOST))
-        if width == 1:
+        if width == 1 and before > 1:
+            self._back = max(0.0, self._back + _RETURN_STEP * (ratio - 1.0 - self._back))
+            self._scale *= 1.0 + _WHOLE_STEP * (ratio - 1.0 - self._back)
+        elif width == 1:
             self._scale *= 1.0 + _PLAIN_STEP * (ratio - 1.0)
         else:
             self._scale *= 1.0 + _WHOLE_STEP * (ratio - 1.0)

@@ -195,3 +195,24 @@ def test_the_longer_draft_is_within_the_ledger_too() -> None:
         plain += LINEAR[1]
     # The first draft's own cost is not known before it was made.
     assert spent <= 1.02 * plain + LINEAR[1] + 0.3 * LONGEST
+
+
+def test_a_pass_that_is_slower_behind_a_wider_one_is_charged_to_the_draft() -> None:
+    """Else plain decoding looks dearer than it is, and drafts that lose look as if they paid.
+
+    llama.cpp builds its graph anew whenever the width changes, which takes a tenth of a small model's pass.
+    """
+    back = 0.1 * LINEAR[1]
+    for forecast in (FORECAST, [0.5, 0.3]):
+        controller = calibrated(LINEAR)
+        spent = plain = 0.0
+        before = 1
+        for _ in range(5000):
+            k = chosen_k(controller, forecast)
+            seconds = LINEAR[k + 1] + (back if k == 0 and before > 1 else 0.0)
+            controller.observe(a_pass(k, 0, seconds))
+            before = k + 1
+            spent += seconds
+            plain += LINEAR[1]
+            assert spent <= 1.02 * plain + LINEAR[1] + back + 1e-9
+        assert controller.costs[1] == pytest.approx(LINEAR[1], rel=0.01)
