@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -19,8 +19,8 @@ from app.errors import SpecchatError, UsageError
 from app.llama import Context, ContextSettings, Model, ModelSettings
 from app.loading import cpu_repacks, header_of, machine_memory, make_shorter, open_smaller
 from app.models.compatibility import draft_problem
-from app.models.fit import Fit, fit
-from app.models.gguf import read_header
+from app.models.fit import Fit, Memory, fit
+from app.models.gguf import Header, read_header
 from app.models.locate import draft_of, find_model, open_draft, open_model, servers_of
 from app.models.skip import (
     content_digest,
@@ -120,11 +120,11 @@ class Assembly:
         self._told: set[str] = set()
         path = find_model(setup.model)
         self._header = read_header(path)
-        # Measured once: when the weights are loaded, what they take is no longer free.
-        self._memory = machine_memory(setup.model_settings.rpc)
+        # What is free before the weights are loaded.
+        self.memory = machine_memory(setup.model_settings.rpc)
         self._repacked = cpu_repacks()
         self._beside = tuple(header for header in [header_of(setup.draft)] if header)
-        chosen = self._fit(setup.model_settings.gpu_layers)
+        chosen = self._fit_target(setup.model_settings.gpu_layers)
         self._tell(chosen.problem)
         self._tell(chosen.layers_note)
         self.target, self._placed = self._open(
@@ -156,7 +156,7 @@ class Assembly:
         """The context to make: as set, else the default or as much as is needed, was trained and fits."""
         if self.setup.context_length is not None:
             return self.setup.context_length
-        chosen = self._fit(self._placed.gpu_layers, needed)
+        chosen = self._fit_target(self._placed.gpu_layers, needed)
         self._tell(chosen.problem)
         self._tell(chosen.context_note)
         return min(self.target.context_trained, chosen.context_length)
@@ -174,16 +174,28 @@ class Assembly:
         engine.known_costs = curve_of(self._knowledge.get(self._curve_name(context.threads)))
         return engine
 
-    def _fit(self, gpu_layers: int, needed: int = 0) -> Fit:
+    def _fit_target(self, gpu_layers: int, needed: int = 0) -> Fit:
+        length = self.setup.context_length
+        return self._fit(self._header, self.memory, length, gpu_layers, needed, self._beside)
+
+    def _fit(
+        self,
+        header: Header,
+        memory: Memory,
+        length: int | None,
+        gpu_layers: int,
+        needed: int = 0,
+        beside: Sequence[Header] = (),
+    ) -> Fit:
         settings = self.setup.context_settings
         return fit(
-            self._header,
-            self._memory,
-            self.setup.context_length,
+            header,
+            memory,
+            length,
             gpu_layers,
             settings.cache_type,
             needed=needed,
-            beside=self._beside,
+            beside=beside,
             flash_attention=settings.flash_attention != "off",
             mmap=self.setup.model_settings.mmap,
             repacked=self._repacked,
@@ -193,7 +205,7 @@ class Assembly:
         self, opened: Callable[[ModelSettings], Model], layers: int, settings: ModelSettings | None = None
     ) -> tuple[Model, ModelSettings]:
         """Open a model of so many layers, with fewer on the GPU where it has no room; how that was done."""
-        return open_smaller(opened, settings or self.setup.model_settings, layers, self._memory, self._say)
+        return open_smaller(opened, settings or self.setup.model_settings, layers, self.memory, self._say)
 
     def _tell(self, line: str | None) -> None:
         """Say a sentence, once."""
@@ -257,7 +269,7 @@ class Assembly:
             return known
         context: Context | None = None
         if kind.model == "draft":
-            context = self._context(self._draft_stack, self._open_draft(), length)
+            context = self._context(self._draft_stack, self._open_draft(length), length)
         elif kind.model == "skip":
             context = self._context(self._stack, self._open_skip(), length)
         bridged = self._bridged(context) if kind.model == "draft" and context else None
@@ -280,15 +292,24 @@ class Assembly:
         context.stop = self._stop
         return context
 
-    def _open_draft(self) -> Model:
+    def _open_draft(self, length: int) -> Model:
+        """length: of the context that it will have."""
         if self.setup.draft is None:
             raise UsageError("The proposer draft needs a draft model: give --draft FILE.gguf.")
         path = find_model(self.setup.draft)
+        header = read_header(path)
+        wanted = self.setup.model_settings
+        # What the target left, which is known by now.
+        left = machine_memory(wanted.rpc)
+        chosen = self._fit(header, left, length, wanted.gpu_layers)
+        for line in filter(None, (chosen.problem, chosen.layers_note)):
+            self._tell(f"Draft {path.name}: {line}")
         draft, _ = self._open(
             lambda settings: self._draft_stack.enter_context(
                 open_draft(path, self.target, settings, self.setup.bridge)
             ),
-            read_header(path).block_count or 0,
+            header.block_count or 0,
+            replace(wanted, gpu_layers=chosen.gpu_layers),
         )
         self._files["draft"] = path
         return draft

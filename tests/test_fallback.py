@@ -111,6 +111,21 @@ def test_the_draft_counts(long_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert lengths[1] < lengths[0] == lengths[2]
 
 
+def test_a_draft_is_weighed_against_what_the_target_left(
+    long_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lost otherwise: the chat, which Linux ends for a draft that was chosen later and is too large."""
+    with_memory(monkeypatch, Memory(PLENTY))
+    said: list[str] = []
+    with Assembly(Setup(model=str(long_path)), stop=lambda: False, say=said.append) as assembly:
+        length = assembly.engine("off").target.capacity
+        with_memory(monkeypatch, Memory(1_000_000))
+        assembly.set_draft(str(long_path))
+        assembly.proposer("draft", length)
+    (line,) = said
+    assert line.startswith("Draft long.gguf: The model needs about 0.0 GB and 0.0 GB are free: choose a")
+
+
 @pytest.mark.parametrize(
     ("room", "asked", "tried", "said"),
     [

@@ -65,6 +65,7 @@ def _parser() -> Parser:
     add("texts", nargs="*", metavar="PROMPT | FILE", help="files and piped text go before the prompt")
     add("--model", metavar="M", help="path of a .gguf or a name of the catalogue (default: the bundled one)")
     add("--draft", metavar="D", help="a smaller model with the same vocabulary")
+    add("--bridge", action="store_true", help="allow a draft with another vocabulary, by way of its text")
     add(
         "--proposers",
         metavar="A,B",
@@ -143,6 +144,7 @@ def _measured(
         draft=options.draft,
         context_length=options.ctx,
         context_settings=ContextSettings(exact=options.exact),
+        bridge=options.bridge,
     )
     with Assembly(
         setup,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from collections.abc import Sequence
 
 from app.arguments import Parser
+from app.commands.table import paint_for
 from app.doctor.check import Check
 from app.doctor.checks import run_checks
 from app.doctor.report import as_json, is_ok, lines_of, summary_of
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     terminal = sys.stdout.isatty()
     columns = shutil.get_terminal_size().columns if terminal else None
-    colour = terminal and _has_colours()
+    colour = paint_for(sys.stdout).on
     checks: list[Check] = []
     for check in run_checks(options.quick):
         checks.append(check)
@@ -36,11 +36,3 @@ def main(arguments: Sequence[str]) -> int:
             print("\n".join(lines_of(check, columns, colour)), flush=True)
     print(as_json(checks) if options.json else f"\n{summary_of(checks)}")
     return 0 if is_ok(checks) else SpecchatError.exit_code
-
-
-def _has_colours() -> bool:
-    environment = os.environ
-    if environment.get("NO_COLOR") or environment.get("TERM") == "dumb":
-        return False
-    # The old console of Windows would show the codes.
-    return sys.platform != "win32" or "WT_SESSION" in environment

@@ -108,6 +108,17 @@ class Row:
         """The drafts that fit, the smallest first."""
         return tuple(each for each in self.drafts if each.problem is None)
 
+    @property
+    def lacks_draft(self) -> bool:
+        """Whether it is here and the draft that the catalogue gives it is not."""
+        partner = self.partner
+        return bool(self.path and partner and partner.kind == "draft" and partner.file and not partner.path)
+
+    @property
+    def lacking(self) -> tuple[Part, ...]:
+        """What a download brings: all that the catalogue names, or the draft alone."""
+        return self.parts[1:] if self.lacks_draft else self.parts
+
 
 @dataclass(frozen=True, slots=True)
 class Passed:

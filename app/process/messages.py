@@ -176,6 +176,13 @@ class Loading:
 
 
 @dataclass(frozen=True, slots=True)
+class Noted:
+    """What a model took or did not get, such as the whole context: a sentence to keep in sight."""
+
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
 class Loaded:
     """The model is ready. plain_seconds: a plain pass, measured just now; None where it was not.
 
@@ -346,6 +353,7 @@ class Crashed:
 
 Event = (
     Loading
+    | Noted
     | Loaded
     | Switched
     | Asked

@@ -11,7 +11,6 @@ from pathlib import Path
 from app.engine.events import Finished, Pass, Prefill, Request
 from app.engine.loop import Engine
 from app.errors import SpecchatError
-from app.loading import machine_memory
 from app.models.fit import Memory
 from app.process.candidates import candidates
 from app.process.comparison import Comparison
@@ -33,6 +32,7 @@ from app.process.messages import (
     Generate,
     Load,
     Loading,
+    Noted,
     Reading,
     SetDraft,
     SetK,
@@ -57,7 +57,7 @@ class Service:
         # Commands that came during a reply and have to wait for its end.
         self._later: deque[Command] = deque()
         self._loaded: LoadedModel | None = None
-        # Before there was a model: whatever is loaded next has this.
+        # What was free before the model was loaded: whatever is loaded next has this.
         self._free: Memory | None = None
         self._identity = 0
         self._cancelled = 0
@@ -93,7 +93,7 @@ class Service:
         if self._loaded is not None:
             self._loaded.close()
             self._loaded = None
-        self._free = machine_memory()
+        self._free = None
         what = Path(command.model).name if command.model else "the bundled model"
         said = -1.0
 
@@ -105,8 +105,9 @@ class Service:
             return True
 
         self._loaded = LoadedModel(
-            command, self._stopped, lambda line: self._deliver(Loading(line, 1.0)), progress
+            command, self._stopped, lambda sentence: self._deliver(Noted(sentence)), progress
         )
+        self._free = self._loaded.assembly.memory
         self._deliver(self._loaded.facts())
 
     def _stopped(self) -> bool:

@@ -33,6 +33,7 @@ from app.process.messages import (
     Loaded,
     Loading,
     Models,
+    Noted,
     Option,
     Reading,
     SetDraft,
@@ -327,6 +328,8 @@ class Chat:
             self._view.compares(event)
         elif isinstance(event, Loading):
             self._state(EngineState("loading", event.what, event.share))
+        elif isinstance(event, Noted):
+            self._view.say(event.sentence, "note")
         elif isinstance(event, Loaded):
             self._is_loaded(event)
         elif isinstance(event, Switched):

@@ -120,8 +120,8 @@ class PaneView:
         severity = {"warning": "warning", "error": "error"}.get(kind, "information")
         if kind == "error" and self._app.dialogues.comparison_failed(text):
             return
-        if kind == "error":
-            self._app.transcript.note(clean(text), "error")
+        if kind in ("error", "note"):
+            self._app.transcript.note(clean(text), "error" if kind == "error" else "information")
         else:
             self._app.notify(clean(text), severity=severity, markup=False, timeout=6)  # type: ignore[arg-type]
 

@@ -331,6 +331,26 @@ def test_one_that_is_not_here_is_asked_about_then_downloaded_and_loaded(hub: Hub
     assert answers == [ModelChoice(str(big), str(small))]
 
 
+def test_the_draft_of_a_model_that_is_here_can_be_downloaded(hub: HubServer) -> None:
+    """Else: who has the model already never gets its draft, or gets the model twice."""
+    here = replace(AWAY, name="lonely", path="/m/big.gguf", origin="Ollama", missing=100_000)
+
+    async def body(app: Host, pilot: Pilot[None]) -> None:
+        await pilot.press(*"lonely")
+        assert "its draft small (0 MB) is not here: Ctrl+D downloads it" in app.text
+        await pilot.press("ctrl+d")
+        await pilot.pause()
+        assert "The draft of lonely is not on this disk" in app.text and "0 MB in all" in app.text
+        assert "big.gguf" not in app.text and "small.gguf" in app.text
+        await pilot.press("enter")
+        await until(pilot, lambda: bool(app.answers))
+
+    (answer,) = run(body, listing=Listing((here, PAIR))).answers
+    small = downloaded(PARTS[1])
+    assert small is not None and small.read_bytes() == DATA[:100_000] and downloaded(PARTS[0]) is None
+    assert answer == ModelChoice("/m/big.gguf", str(small))
+
+
 def test_escape_stops_a_download_and_what_came_is_kept(hub: HubServer) -> None:
     """Else: a download cannot be ended, or begins anew."""
     gate = Gate()

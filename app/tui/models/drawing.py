@@ -129,8 +129,8 @@ def _drafting(row: Row) -> str:
     if not row.path:
         return f"guesses ahead: {one_line(partner.words)}" if partner else ""
     if partner and partner.kind == "draft" and not partner.path:
-        size, name = readable(partner.size), one_line(row.name)
-        return f"its draft {one_line(partner.words)} ({size}) is not here: specchat pull {name}"
+        size = readable(partner.size)
+        return f"its draft {one_line(partner.words)} ({size}) is not here: Ctrl+D downloads it"
     names = [one_line(each.name) for each in row.fitting]
     if not names:
         return "no draft for it is here; lookup needs none"
@@ -146,16 +146,18 @@ def question(row: Row) -> str:
     """What is asked before a download."""
     files = "\n".join(
         f"  {one_line(part.file.rpartition('/')[2])}  {readable(part.size)}  from {one_line(part.repository)}"
-        for part in row.parts
+        for part in row.lacking
     )
+    whose = "The draft of " if row.lacks_draft else ""
     said = (
-        f"{one_line(row.name)} is not on this disk. To download, {readable(row.missing)} in all:\n\n{files}"
+        f"{whose}{one_line(row.name)} is not on this disk. "
+        f"To download, {readable(row.missing)} in all:\n\n{files}"
     )
     if row.licence:
         said += f"\n\nLicence: {one_line(row.licence)}."
     if row.unverified:
         said += "\nThese names were never checked against the hub: a file may not be there."
-    if row.room and not row.room.fits:
+    if row.room and not row.room.fits and not row.path:
         said += f"\nIt needs about {readable(row.room.needed)} of memory, and less is free."
     return said
 

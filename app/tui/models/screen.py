@@ -53,6 +53,7 @@ class ModelScreen(Picker[ModelChoice | None]):
         Binding("escape", "leave", "close"),
         Binding("escape", "back", "back"),
         Binding("escape", "stop", "stop; what came is kept"),
+        Binding("ctrl+d", "ask_draft", "download its draft …", priority=True),
     ]
 
     class Told(Message):
@@ -119,6 +120,7 @@ class ModelScreen(Picker[ModelChoice | None]):
         wanted = {
             "load": self._face == "list" and (row is None or row.path is not None),
             "ask": self._face == "list" and row is not None and row.path is None,
+            "ask_draft": self._face == "list" and row is not None and row.lacks_draft,
             "download": self._face == "question",
             "leave": self._face == "list",
             "back": self._face == "question",
@@ -205,10 +207,14 @@ class ModelScreen(Picker[ModelChoice | None]):
     def action_ask(self) -> None:
         """Say what a download brings, before it begins."""
         self._chosen = self._highlighted
-        if self._chosen is not None and self._chosen.parts:
+        if self._chosen is not None and self._chosen.lacking:
             self.query_one("#question", Static).update(question(self._chosen))
             self.say("")
             self._turn("question")
+
+    def action_ask_draft(self) -> None:
+        """The same for the draft of a model that is here."""
+        self.action_ask()
 
     def action_back(self) -> None:
         """Go back to the list."""
@@ -226,7 +232,7 @@ class ModelScreen(Picker[ModelChoice | None]):
         self._turn("download")
         self._show_files()
         # Not one of Textual's: the app would wait for it as it ends, a slow network's time long.
-        threading.Thread(target=self._pull, args=(row.parts,), name="download", daemon=True).start()
+        threading.Thread(target=self._pull, args=(row.lacking,), name="download", daemon=True).start()
 
     def action_stop(self) -> None:
         """End the download; what has come is kept."""
@@ -258,8 +264,9 @@ class ModelScreen(Picker[ModelChoice | None]):
             return
         row = self._chosen
         if event.error is None and row is not None and self.is_active:
-            with_draft = row.partner is not None and row.partner.kind == "draft" and len(event.paths) > 1
-            self.dismiss(ModelChoice(str(event.paths[0]), str(event.paths[1]) if with_draft else None))
+            paths = [*([row.path] if row.path else []), *map(str, event.paths)]
+            with_draft = row.partner is not None and row.partner.kind == "draft" and len(paths) > 1
+            self.dismiss(ModelChoice(paths[0], paths[1] if with_draft else None))
             return
         self._turn("question")
         if event.error is None:
@@ -273,7 +280,7 @@ class ModelScreen(Picker[ModelChoice | None]):
     def _show_files(self) -> None:
         row = self._chosen
         if row is not None:
-            names = [part.file.rpartition("/")[2] for part in row.parts]
+            names = [part.file.rpartition("/")[2] for part in row.lacking]
             self.query_one("#files", Static).update(files(names, self._told, self.columns))
 
     def _turn(self, face: Literal["list", "question", "download"]) -> None:
