@@ -11,9 +11,10 @@ cheaper, the pass is filled up to it.
 A draft model knows more once it has drafted: it may go on to twice that k while it is sure, and stops where
 one more token would add less than the pass earns on average.
 
-A ledger keeps speculation from ever costing much, on any text. With A = sum of c(1) over committed
-tokens, less the time spent, a draft is only made while A - (c(k + 1) + D(k) - c(1)) stays above
--(1 % of the plain time so far + one plain pass); whatever is then rejected, no more is lost.
+A ledger keeps speculation from ever costing much, on any text. It begins with one plain pass, earns c(1)
+for each committed token and 1 % of that, and pays the time spent; a draft is only made where the ledger
+could pay for it if all of it were rejected. What it holds is bounded, so that a good evening does not pay
+for a bad page.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ LONGEST = 32
 BUDGET = 0.01
 # Plain passes that a first try may cost.
 START = 1
-# What was gained long ago does not pay for a bad stretch now: so many plain passes at most.
-_SAVINGS = 100
+# What was gained long ago does not pay for a bad stretch now: so many of the longest drafts at most.
+_SAVINGS = 3
 _COST_STEP = 0.2
 # Until it was seen what a draft model takes to read a token: this share of drafting one.
 _READING = 0.25
@@ -112,9 +113,8 @@ class ThroughputController:
         # By proposer: seconds to draft a token, and to read one.
         self._draft_seconds: dict[str, float] = {}
         self._read_seconds: dict[str, float] = {}
-        # Seconds: what plain decoding would have taken so far, and how far ahead of it this is.
-        self._plain = 0.0
-        self._ahead = 0.0
+        # Seconds that drafts may take in vain, less START plain passes.
+        self._ledger = 0.0
 
     @property
     def calibrated(self) -> bool:
@@ -135,7 +135,7 @@ class ThroughputController:
         if costs is None:
             return Choice(0, 0, 0.0, ())
         plain = costs.seconds[1]
-        affordable = self._ahead + BUDGET * self._plain + (START + 1) * plain
+        affordable = self._ledger + (START + 1) * plain
         chosen, best = 0, _Best(0, 1.0 / plain, plain)
         values = []
         for index, option in enumerate(options):
@@ -206,14 +206,14 @@ class ThroughputController:
         drafted = len(entry.drafted)
         if costs is not None:
             plain = costs.seconds[1]
-            # Plain passes teach the cost of one; they neither gain nor lose.
-            self._plain += entry.committed * plain
             if drafted:
-                ahead = self._ahead + entry.committed * plain - entry.seconds - costs.back
-                self._ahead = min(ahead, _SAVINGS * plain)
+                gained = entry.committed * plain - entry.seconds - costs.back
             else:
-                # A model may have drafted in vain.
-                self._ahead -= entry.proposer_seconds
+                # Plain passes teach the cost of one and neither gain nor lose, but a model may have drafted
+                # in vain.
+                gained = -entry.proposer_seconds
+            ledger = self._ledger + BUDGET * entry.committed * plain + gained
+            self._ledger = min(ledger, _SAVINGS * costs.padded[-1])
             costs.observe(drafted + 1 + entry.padded, entry.target_seconds)
         if drafted:
             each = (entry.proposer_seconds - entry.reading_seconds) / drafted

@@ -216,3 +216,18 @@ def test_a_pass_that_is_slower_behind_a_wider_one_is_charged_to_the_draft() -> N
             plain += LINEAR[1]
             assert spent <= 1.02 * plain + LINEAR[1] + back + 1e-9
         assert controller.costs[1] == pytest.approx(LINEAR[1], rel=0.01)
+
+
+@pytest.mark.parametrize("costs", [LINEAR, JUMPING], ids=["linear", "jumping"])
+def test_a_good_evening_does_not_pay_for_a_bad_page(costs: dict[int, float]) -> None:
+    """Else what hours of copying gained is lost again on one text, which then is slower than plain."""
+    controller = calibrated(costs)
+    for _ in range(3000):
+        k = chosen_k(controller, FORECAST)
+        controller.observe(a_pass(k, k, costs[k + 1]))
+    lost = 0.0
+    for number in range(1, 1001):
+        k = chosen_k(controller, FORECAST)
+        controller.observe(a_pass(k, 0, costs[k + 1]))
+        lost += costs[k + 1] - costs[1]
+        assert lost <= 3 * costs[LONGEST + 1] + (1 + 0.02 * number) * costs[1]
