@@ -27,6 +27,8 @@ _STEP, _CORRECTION = 0.08, 0.03
 _FAST, _SLOW = 0.15, 0.03
 # The rates at the start of a reply, and how much the first guess trusts the fast one.
 _RATE, _TRUST = 0.4, 2.0
+# Nobody drafts a token that is reached so rarely.
+_NO_CHANCE = 0.005
 # No weight goes further: what was learned wrongly can be unlearned within a reply.
 _LIMIT = 6.0
 
@@ -44,13 +46,14 @@ class CopyAcceptance:
         self._fast = self._slow = _RATE
 
     def survival(self, match: Match, repeats_reply: bool, limit: int) -> list[float]:
-        """The chances that the first 1, 2, … `limit` tokens of a copy are all accepted."""
+        """The chances that the first 1, 2, … tokens of a copy are all accepted: `limit` of them, or as far
+        as they matter."""
         base = self._score(match, repeats_reply)
         cells, length = self._cells, match.length
         cell = bisect_right(_LENGTHS, length) - 1
         chances: list[float] = []
         chance = 1.0
-        while len(chances) < limit:
+        while len(chances) < limit and chance > _NO_CHANCE:
             hazard = 1 / (1 + math.exp(-cells[cell] - base))
             # All lengths up to the next cell's share this one.
             until = _LENGTHS[cell + 1] if cell + 1 < len(_LENGTHS) else length + limit

@@ -9,7 +9,7 @@ import stat
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from app.models.disk_search import Found, LeftOut, Names, Search
+from app.models.disk_search import Found, LeftOut, Names, Search, first_bytes
 from app.models.places import Layout, Place
 
 __all__ = ["Found", "LeftOut", "discover"]
@@ -35,8 +35,7 @@ def _read(path: Path | str) -> bytes:
         about = os.stat(path)
         if not stat.S_ISREG(about.st_mode) or about.st_size > _MOST_BYTES:
             return b""
-        with open(path, "rb", buffering=0) as file:
-            return file.readall()
+        return first_bytes(path, about.st_size)
     except (OSError, ValueError):
         return b""
 

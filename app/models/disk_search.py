@@ -20,6 +20,8 @@ from app.models.places import Place
 # A folder with more in it is hardly one for models, and listing it takes seconds.
 _MOST_ENTRIES = 200_000
 _MOST_MISSING = 8
+# Windows would change line ends.
+_READ = os.O_RDONLY | getattr(os, "O_BINARY", 0)
 _PART = re.compile(r"-(\d{5})-of-(\d{5})(?=\.gguf$)", re.IGNORECASE)
 # What downloaders append; aria2 keeps a file of its own beside the unfinished one.
 _UNFINISHED = re.compile(
@@ -213,6 +215,18 @@ def unreadable(name: str, error: OSError | ValueError) -> str:
     return f"{name} cannot be read ({reason}); check its path and permissions."
 
 
+def first_bytes(path: Path | str, count: int) -> bytes:
+    """At most `count` bytes of a regular file, without the file object that costs more than reading them.
+
+    Raises OSError where it cannot be read.
+    """
+    descriptor = os.open(path, _READ)
+    try:
+        return os.read(descriptor, count)
+    finally:
+        os.close(descriptor)
+
+
 def _identity(path: str, about: os.stat_result) -> object:
     """What two ways to one file have in common. Some file systems number no files."""
     return (about.st_dev, about.st_ino) if about.st_ino else os.path.realpath(path)
@@ -236,8 +250,7 @@ def _first_bytes_problem(path: str, about: os.stat_result) -> str | None:
     """What the file is instead of a GGUF file. Raises OSError where it cannot be read."""
     if about.st_size == 0:
         return "empty; download it again."
-    with open(path, "rb", buffering=0) as file:
-        start = file.read(4)
+    start = first_bytes(path, 4)
     if start == b"vers":
         return "a pointer of Git LFS, not the file itself; fetch it with git lfs pull."
     return None if start == b"GGUF" else "not a GGUF file, whatever its name says; download it again."
