@@ -98,18 +98,20 @@ class Assembly:
         stop: Callable[[], bool],
         agree: Callable[[str], bool] = lambda question: False,
         say: Callable[[str], None] = lambda line: None,
+        warn: Callable[[str], None] | None = None,
         progress: Callable[[float], bool] | None = None,
     ) -> None:
         """Load the target's weights.
 
         stop: asked between passes and during long ones. agree: puts a question about disk space;
-        say: tells what is written there, and what memory is too short for.
+        say: tells what is written there; warn: tells what memory is too short for, None for `say` as well.
         Raises SpecchatError where a file cannot be used.
         """
         setup = self.setup = _completed(setup)
         self._stop = stop
         self._agree = agree
         self._say = say
+        self._warn = warn or say
         self._stack = ExitStack()
         self._proposers: dict[str, Proposer] = {}
         # The draft model's own, so that it can be unloaded before the rest.
@@ -168,7 +170,7 @@ class Assembly:
             self.context_length(needed),
             self.setup.context_length is not None,
             self.setup.context_settings.cache_type,
-            self._say,
+            self._warn,
         )
         engine = Engine(context, self.proposers(proposer, context.capacity), ThroughputController())
         engine.known_costs = curve_of(self._knowledge.get(self._curve_name(context.threads)))
@@ -205,13 +207,13 @@ class Assembly:
         self, opened: Callable[[ModelSettings], Model], layers: int, settings: ModelSettings | None = None
     ) -> tuple[Model, ModelSettings]:
         """Open a model of so many layers, with fewer on the GPU where it has no room; how that was done."""
-        return open_smaller(opened, settings or self.setup.model_settings, layers, self.memory, self._say)
+        return open_smaller(opened, settings or self.setup.model_settings, layers, self.memory, self._warn)
 
     def _tell(self, line: str | None) -> None:
         """Say a sentence, once."""
         if line is not None and line not in self._told:
             self._told.add(line)
-            self._say(line)
+            self._warn(line)
 
     def remember(self, engine: Engine) -> None:
         """Keep what an engine of this assembly learned, for later runs."""

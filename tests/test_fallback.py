@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import queue
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,8 @@ from app.llama import ContextSettings, MemoryShort, Model, ModelSettings
 from app.llama.devices import Device
 from app.loading import memory_of, open_smaller
 from app.models.fit import Memory
+from app.process.messages import Command, Event, Failed, Load, Loaded, Noted
+from app.process.service import Service
 from tests.tiny import write_tiny
 
 PLENTY = 1 << 40
@@ -124,6 +128,20 @@ def test_a_draft_is_weighed_against_what_the_target_left(
         assembly.proposer("draft", length)
     (line,) = said
     assert line.startswith("Draft long.gguf: The model needs about 0.0 GB and 0.0 GB are free: choose a")
+
+
+def test_the_chat_is_told(long_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lost otherwise: the reason, where nobody reads stderr."""
+    with_memory(monkeypatch, Memory(1_000_000))
+    events: queue.SimpleQueue[Event] = queue.SimpleQueue()
+    commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
+    commands.put(Load(model=str(long_path)))
+    threading.Thread(target=Service(commands, events.put).run, daemon=True).start()
+    told: list[Event] = []
+    while not any(isinstance(event, (Loaded, Failed)) for event in told):
+        told.append(events.get(timeout=60))
+    (note,) = (event.sentence for event in told if isinstance(event, Noted))
+    assert note.startswith("The model needs about 0.0 GB and 0.0 GB are free: choose a smaller")
 
 
 @pytest.mark.parametrize(

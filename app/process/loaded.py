@@ -26,6 +26,7 @@ class LoadedModel:
         command: Load,
         stop: Callable[[], bool],
         say: Callable[[str], None],
+        warn: Callable[[str], None],
         progress: Callable[[float], bool],
     ) -> None:
         self._stack = ExitStack()
@@ -45,7 +46,7 @@ class LoadedModel:
             bridge=command.bridge,
         )
         self.assembly = self._stack.enter_context(
-            Assembly(setup, stop=stop, agree=self._agree, say=say, progress=progress)
+            Assembly(setup, stop=stop, agree=self._agree, say=say, warn=warn, progress=progress)
         )
         try:
             self._template = template_for(self.assembly.target, command.template)

@@ -177,7 +177,7 @@ class Loading:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """What a model took or did not get, such as the whole context: a sentence to keep in sight."""
+    """What memory was too short for, such as the whole context: a sentence to keep in sight."""
 
     sentence: str
 

@@ -105,7 +105,11 @@ class Service:
             return True
 
         self._loaded = LoadedModel(
-            command, self._stopped, lambda sentence: self._deliver(Noted(sentence)), progress
+            command,
+            self._stopped,
+            say=lambda line: self._deliver(Loading(line, 1.0)),
+            warn=lambda sentence: self._deliver(Noted(sentence)),
+            progress=progress,
         )
         self._free = self._loaded.assembly.memory
         self._deliver(self._loaded.facts())

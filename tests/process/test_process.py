@@ -24,7 +24,6 @@ from app.process.messages import (
     Failed,
     FindDrafts,
     Load,
-    Noted,
     SetDraft,
     SetK,
     SetProposer,
@@ -124,8 +123,6 @@ def test_a_draft_is_loaded_used_and_unloaded(tiny_path: Path, tiny_draft_path: P
         assert done.finished.by_proposer["draft"].accepted > 0
         places = FindDrafts((str(tiny_draft_path.parent),))
         session.send(SetProposer("skip"))
-        # Lost otherwise: what was written to the disk unasked, and what memory was too short for.
-        assert "of its layers takes" in session.until(Noted).sentence
         session.send(places)
         # The copy that skips layers is another file, and takes nothing from the draft.
         assert [each.name for each in session.until(Drafts).candidates if each.loaded] == ["draft.gguf"]

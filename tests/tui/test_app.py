@@ -21,6 +21,7 @@ from app.process.messages import (
     Failed,
     Load,
     Loading,
+    Noted,
     Reading,
     SetK,
     SetProposer,
@@ -47,6 +48,19 @@ def test_the_screen_is_there_before_the_model(tmp_path: Path) -> None:
             chat.engine.tell(LOADED)
             await chat.settle()
             assert "Test Model" in chat.text and "42 %" not in chat.text
+
+    run(body)
+
+
+def test_what_memory_was_too_short_for_stays_in_sight(tmp_path: Path) -> None:
+    """Lost otherwise: why the context is half of what it was, in the blink before the model is ready."""
+
+    async def body() -> None:
+        async with chatting(tmp_path, loaded=None) as chat:
+            chat.engine.tell(Noted("The context is 512 tokens."))
+            chat.engine.tell(LOADED)
+            await chat.settle()
+            assert "▎ The context is 512 tokens." in chat.text
 
     run(body)
 
