@@ -12,11 +12,11 @@ from textual.pilot import Pilot
 from textual.widget import Widget
 
 from app.colours import LOOKS
-from app.engine.events import Finished, Pass, Prefill
+from app.engine.events import Finished, Pass, Prefill, Value
 from app.process.messages import Option
 from app.tui.panel.explain import ExplainScreen, explanations
 from app.tui.panel.figures import READY, EngineState, LiveFigures, PanelFigures
-from app.tui.panel.panel import SpeculationPanel
+from app.tui.panel.panel import SpeculationPanel, why_lines
 from app.tui.panel.strip import SpeculationStrip, strip_lines
 from app.tui.theme import DARK, LIGHT, THEMES
 
@@ -219,6 +219,18 @@ def test_the_end_of_a_reply_brings_what_only_the_record_knows() -> None:
     assert "done · 109 tokens" in text
     assert "prompt 4,871 tokens in 3.1 s" in text
     assert "plain 20.0 · measured here" in text
+
+
+def test_why_nothing_was_drafted_is_said() -> None:
+    """Lost otherwise: trust, where an option looks better than plain decoding and is not taken."""
+    values = (Value("lookup", 3, 0.03, True), Value("draft", 4, 0.2, False), Value("skip", 1, -0.1, True))
+    lines = [line.plain for line in why_lines(replace(live().snapshot(), values=values), DARK.name)]
+    assert [" ".join(line.split()) for line in lines[1:]] == [
+        "draft k 4 +20 % saving up",
+        "lookup k 3 +3 % too little",
+        "plain 0 %",
+        "skip k 1 -10 %",
+    ]
 
 
 def test_a_slower_reply_is_told_as_a_loss() -> None:

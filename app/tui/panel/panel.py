@@ -13,6 +13,7 @@ from textual.style import Style
 from textual.theme import Theme
 
 from app.chat.gate import clean
+from app.engine.control import LEAST_GAIN
 from app.process.messages import Option
 from app.tui.actions import BY_NAME
 from app.tui.panel.drawing import UNKNOWN, bar, big, percent, rate, ratio, seconds, sparkline, whole
@@ -217,7 +218,8 @@ def why_lines(figures: PanelFigures, theme: str) -> list[Content]:
     for value in values:
         style = Style.from_rich_style(origin_style(value.proposer, theme))
         said = f"{value.gain:+.0%}".replace("%", " %")
-        reason = "" if value.affordable else "  saving up"
+        too_little = 0.0 < value.gain < LEAST_GAIN - 1.0
+        reason = "  too little" if too_little else "" if value.affordable else "  saving up"
         lines.append(
             Content.assemble(
                 (shown_name(value.proposer).ljust(8), style), (f"k {value.k:<3}{said:>8}{reason}", "$muted")
