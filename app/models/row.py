@@ -112,7 +112,7 @@ class Row:
     def lacks_draft(self) -> bool:
         """Whether it is here and the draft that the catalogue gives it is not."""
         partner = self.partner
-        return bool(self.path and partner and partner.kind == "draft" and partner.file and not partner.path)
+        return bool(self.path and partner and partner.kind == "draft" and not partner.path)
 
     @property
     def lacking(self) -> tuple[Part, ...]:

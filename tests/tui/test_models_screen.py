@@ -336,7 +336,9 @@ def test_the_draft_of_a_model_that_is_here_can_be_downloaded(hub: HubServer) -> 
     here = replace(AWAY, name="lonely", path="/m/big.gguf", origin="Ollama", missing=100_000)
 
     async def body(app: Host, pilot: Pilot[None]) -> None:
-        await pilot.press(*"lonely")
+        await pilot.press(*"pair", "ctrl+d")
+        assert "is not here" not in app.text and "is not on this disk" not in app.text
+        await pilot.press(*["backspace"] * 4, *"lonely")
         assert "its draft small (0 MB) is not here: Ctrl+D downloads it" in app.text
         await pilot.press("ctrl+d")
         await pilot.pause()

@@ -224,7 +224,7 @@ def test_the_end_of_a_reply_brings_what_only_the_record_knows() -> None:
 def test_why_nothing_was_drafted_is_said() -> None:
     """Lost otherwise: trust, where an option looks better than plain decoding and is not taken."""
     values = (Value("lookup", 3, 0.03, True), Value("draft", 4, 0.2, False), Value("skip", 1, -0.1, True))
-    lines = [line.plain for line in why_lines(replace(live().snapshot(), values=values), DARK.name)]
+    lines = [line.plain for line in why_lines(replace(live().snapshot(), values=values), "dark")]
     assert [" ".join(line.split()) for line in lines[1:]] == [
         "draft k 4 +20 % saving up",
         "lookup k 3 +3 % too little",

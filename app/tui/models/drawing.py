@@ -128,7 +128,7 @@ def _drafting(row: Row) -> str:
     partner = row.partner
     if not row.path:
         return f"guesses ahead: {one_line(partner.words)}" if partner else ""
-    if partner and partner.kind == "draft" and not partner.path:
+    if partner and row.lacks_draft:
         size = readable(partner.size)
         return f"its draft {one_line(partner.words)} ({size}) is not here: Ctrl+D downloads it"
     names = [one_line(each.name) for each in row.fitting]
