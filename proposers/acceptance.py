@@ -48,7 +48,7 @@ class CopyAcceptance:
     def survival(self, match: Match, repeats_reply: bool, limit: int) -> list[float]:
         """The chances that the first 1, 2, … tokens of a copy are all accepted: `limit` of them, or as far
         as they matter."""
-        base = self._score(match, repeats_reply)
+        base = _product(self._weights, self._features(match, repeats_reply))
         cells, length = self._cells, match.length
         cell = bisect_right(_LENGTHS, length) - 1
         chances: list[float] = []
@@ -67,11 +67,13 @@ class CopyAcceptance:
         """A token was committed: the copy of this match had it right, or not."""
         cell = bisect_right(_LENGTHS, match.length) - 1
         features = self._features(match, repeats_reply)
-        score = self._cells[cell] + sum(map(_product, self._weights, features))
+        score = self._cells[cell] + _product(self._weights, features)
         fault = accepted - 1 / (1 + math.exp(-score))
         self._cells[cell] = _within(self._cells[cell] + _STEP * fault)
-        for index, feature in enumerate(features):
-            self._weights[index] = _within(self._weights[index] + _CORRECTION * fault * feature)
+        step = _CORRECTION * fault
+        self._weights = [
+            _within(weight + step * feature) for weight, feature in zip(self._weights, features, strict=True)
+        ]
         self._note(accepted)
 
     def miss(self) -> None:
@@ -92,15 +94,12 @@ class CopyAcceptance:
         self._weights = [_within(each) for each in knowledge[sizes[0] :]]
         return True
 
-    def _score(self, match: Match, repeats_reply: bool) -> float:
-        return sum(map(_product, self._weights, self._features(match, repeats_reply)))
-
     def _features(self, match: Match, repeats_reply: bool) -> tuple[float, float, float, float]:
         """Near 0 on average, so that the table's cells stay what they are alone."""
         return (
             self._fast - 0.5,
             self._slow - 0.5,
-            1.0 if match.count <= 1 else -0.3,
+            1.0 if match.occurrences <= 1 else -0.3,
             0.5 if repeats_reply else -0.5,
         )
 
@@ -109,9 +108,12 @@ class CopyAcceptance:
         self._slow += _SLOW * (accepted - self._slow)
 
 
-def _product(one: float, other: float) -> float:
-    return one * other
+def _product(weights: Sequence[float], features: Sequence[float]) -> float:
+    """Written out: it is computed twice a token, and a loop takes longer."""
+    a, b, c, d = weights
+    e, f, g, h = features
+    return a * e + b * f + c * g + d * h
 
 
 def _within(weight: float) -> float:
-    return max(-_LIMIT, min(weight, _LIMIT))
+    return weight if -_LIMIT < weight < _LIMIT else math.copysign(_LIMIT, weight)

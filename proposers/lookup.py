@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from proposers.acceptance import CopyAcceptance
-from proposers.automaton import NO_MATCH, Match, SuffixAutomaton
+from proposers.automaton import Match, SuffixAutomaton
 from proposers.base import NOTHING, Proposal, RowSampler
 
 GUARD = 16
@@ -50,14 +50,13 @@ class Lookup:
     def __init__(self, settings: LookupSettings | None = None) -> None:
         self._settings = settings or LookupSettings()
         self._index = SuffixAutomaton()
-        self._match = NO_MATCH
         self.acceptance = CopyAcceptance()
         self._prompt = 0
 
     @property
     def match(self) -> Match:
-        """The match that the last proposal was copied from; NO_MATCH when that one was empty."""
-        return self._match
+        """What a copy would be taken from now."""
+        return self._index.match
 
     @property
     def knowledge(self) -> tuple[float, ...]:
@@ -71,7 +70,6 @@ class Lookup:
         indexed = self._index.tokens
         if list(history[: len(indexed)]) != indexed:
             self._index = SuffixAutomaton()
-        self._match = NO_MATCH
         for token in history[len(self._index.tokens) :]:
             self._index.extend(token)
         self._prompt = len(history)
@@ -86,7 +84,7 @@ class Lookup:
     def forecast(self, history: Sequence[int], limit: int) -> Sequence[float]:
         """The chances that the first 1, 2, … `limit` tokens of the copy are all accepted."""
         self.observe(history)
-        match = self._index.repeat()
+        match = self._index.match
         if match.length < self._settings.minimum or limit < 1:
             return ()
         return self.acceptance.survival(match, match.end >= self._prompt, limit)
@@ -101,11 +99,9 @@ class Lookup:
     ) -> Proposal:
         """At most `limit` tokens copied from after the latest occurrence; deterministic, so q is None."""
         self.observe(history)
-        match = self._index.repeat()
+        match = self._index.match
         if match.length < self._settings.minimum or limit < 1:
-            self._match = NO_MATCH
             return NOTHING
-        self._match = match
         # A copy that reaches the end of the history goes on with itself: the text is periodic there.
         copied = self._index.tokens[match.end : match.end + limit]
         while len(copied) < limit:
@@ -121,7 +117,7 @@ class Lookup:
             self.begin(history)
             return
         for token in history[end:]:
-            match = index.repeat()
+            match = index.match
             if match.length:
                 self.acceptance.learn(match, match.end >= self._prompt, tokens[match.end] == token)
             else:

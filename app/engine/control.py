@@ -124,7 +124,7 @@ class ThroughputController:
 
     @property
     def costs(self) -> Mapping[int, float]:
-        return dict(enumerate(self._costs.seconds[1:], start=1)) if self._costs else {}
+        return self._costs.seconds if self._costs else {}
 
     def calibrate(self, seconds: Mapping[int, float]) -> None:
         """Take costs by width. Where not even a plain pass could be measured, nothing is drafted."""
@@ -136,7 +136,7 @@ class ThroughputController:
         costs = self._costs
         if costs is None:
             return Choice(0, 0, 0.0, ())
-        plain = costs.seconds[1]
+        plain = costs.plain
         affordable = self._ledger + (START + 1) * plain
         chosen, best = 0, _Best(0, LEAST_GAIN / plain, plain)
         values = []
@@ -154,9 +154,7 @@ class ThroughputController:
 
     def promising(self, option: Option) -> bool:
         costs = self._costs
-        return (
-            costs is None or self._best(option._replace(behind=0), costs).rate * costs.seconds[1] > LEAST_GAIN
-        )
+        return costs is None or self._best(option._replace(behind=0), costs).rate * costs.plain > LEAST_GAIN
 
     def padding(self, drafted: int, room: int) -> int:
         if self._costs is None or drafted == 0:
@@ -172,6 +170,7 @@ class ThroughputController:
     def _best(self, option: Option, costs: CostCurve, affordable: float = math.inf) -> _Best:
         """The k of at least 1 with the most tokens a second; k 0 where there is none."""
         draft = self._draft_seconds.get(option.proposer, 0.0)
+        scale = costs.scale
         extra = costs.back + (option.behind * self._reading(option.proposer) if option.behind else 0.0)
         longest = min(len(option.forecast), LONGEST)
         expected, best, best_rate, best_cost = 1.0, 0, 0.0, 0.0
@@ -179,7 +178,7 @@ class ThroughputController:
         for k, (survival, seconds) in enumerate(zip(option.forecast, costs.drafted, strict=False), start=1):
             extra += draft
             expected += survival
-            cost = seconds + extra
+            cost = scale * seconds + extra
             if cost > affordable:
                 break
             if expected > best_rate * cost:
@@ -193,13 +192,13 @@ class ThroughputController:
         self, option: Option, best: _Best, costs: CostCurve, affordable: float
     ) -> tuple[int, float]:
         """How far a draft may go while its model is sure, and the chance of acceptance that still pays."""
-        padded = costs.padded
+        padded = [costs.scale * seconds for seconds in costs.padded]
         draft = self._draft_seconds.get(option.proposer, 0.0)
         longest = min(2 * best.k, len(option.forecast), LONGEST)
         spare = affordable - best.cost + padded[best.k + 1] + best.k * draft
         while longest > best.k and padded[longest + 1] + longest * draft > spare:
             longest -= 1
-        one_more = draft + (padded[longest + 1] - costs.seconds[1]) / longest
+        one_more = draft + (padded[longest + 1] - costs.plain) / longest
         return longest, best.rate * one_more / max(option.forecast[0], 0.01)
 
     def _reading(self, proposer: str) -> float:
@@ -209,7 +208,7 @@ class ThroughputController:
         costs = self._costs
         drafted = len(entry.drafted)
         if costs is not None:
-            plain = costs.seconds[1]
+            plain = costs.plain
             if drafted:
                 gained = entry.committed * plain - entry.seconds - costs.back
             else:
@@ -217,7 +216,7 @@ class ThroughputController:
                 # in vain.
                 gained = -entry.proposer_seconds
             ledger = self._ledger + BUDGET * entry.committed * plain + gained
-            self._ledger = min(ledger, _SAVINGS * costs.padded[-1])
+            self._ledger = min(ledger, _SAVINGS * costs.scale * costs.padded[-1])
             costs.observe(drafted + 1 + entry.padded, entry.target_seconds)
         if drafted:
             each = (entry.proposer_seconds - entry.reading_seconds) / drafted

@@ -17,8 +17,7 @@ _CHEAPER = 0.97
 
 
 class CostCurve:
-    """Seconds by width, for every width up to the longest: `seconds`, and `padded`, those of the cheapest
-    width that is no narrower.
+    """Seconds by width, for every width up to the longest.
 
     Between measured widths it is linear, beyond them it goes on by the last slope. A machine that slows
     down, and a context that grows, slow all widths: so a pass moves the whole curve too.
@@ -27,47 +26,57 @@ class CostCurve:
     passes are mostly alone, so this is part of their cost; the plain pass that follows pays it once more,
     and that is what `back` holds. A drafted pass is charged with it, else plain decoding looks
     dearer than it is.
+
+    plain: seconds of a plain pass. padded: seconds by width, over `scale`, of the cheapest pass that is no
+    narrower; cheapest: that pass's width. Index 0 is unused. Most passes move the scale alone, which
+    costs them next to nothing.
     """
 
     def __init__(self, measured: Mapping[int, float], longest: int) -> None:
         """measured: seconds by width, that of width 1 among them."""
         self._shape = filled(measured, longest)
-        self._scale = 1.0
+        self.scale = 1.0
         # What a plain pass behind a wider one takes longer, as a share of a plain pass.
         self._back = 0.0
         self._before = 1
-        self._apply()
+        self._fill_up()
+
+    @property
+    def plain(self) -> float:
+        return self.scale * self._shape[1]
+
+    @property
+    def seconds(self) -> Mapping[int, float]:
+        """Seconds of a pass by width."""
+        return {width: self.scale * each for width, each in enumerate(self._shape) if width}
 
     @property
     def back(self) -> float:
         """Seconds that a drafted pass costs the plain one after it; 0 where the one before it has been
         charged with them."""
-        return self._back * self.seconds[1] if self._before == 1 else 0.0
+        return self._back * self.plain if self._before == 1 else 0.0
 
     def observe(self, width: int, seconds: float) -> None:
         """A pass of this width took so long."""
         before, self._before = self._before, width
         if not 1 <= width < len(self._shape) or seconds <= 0.0:
             return
-        ratio = max(1 / _MOST, min(seconds / self.seconds[width], _MOST))
-        if width == 1 and before > 1:
-            self._back = max(0.0, self._back + _RETURN_STEP * (ratio - 1.0 - self._back))
-            self._scale *= 1.0 + _WHOLE_STEP * (ratio - 1.0 - self._back)
-        elif width == 1:
-            self._scale *= 1.0 + _PLAIN_STEP * (ratio - 1.0)
-        else:
-            self._scale *= 1.0 + _WHOLE_STEP * (ratio - 1.0)
+        ratio = max(1 / _MOST, min(seconds / (self.scale * self._shape[width]), _MOST))
+        if width > 1:
+            self.scale *= 1.0 + _WHOLE_STEP * (ratio - 1.0)
             self._shape[width] *= 1.0 + _WIDTH_STEP * (ratio - 1.0)
-        self._apply()
+            self._fill_up()
+        elif before > 1:
+            self._back = max(0.0, self._back + _RETURN_STEP * (ratio - 1.0 - self._back))
+            self.scale *= 1.0 + _WHOLE_STEP * (ratio - 1.0 - self._back)
+        else:
+            self.scale *= 1.0 + _PLAIN_STEP * (ratio - 1.0)
 
-    def _apply(self) -> None:
-        scale = self._scale
-        # By width; index 0 is unused. cheapest: the width to fill a pass up to, mostly its own.
-        self.seconds = [scale * each for each in self._shape]
-        self.cheapest = list(range(len(self.seconds)))
-        self.padded = list(self.seconds)
-        for width in range(len(self.seconds) - 2, 0, -1):
-            if self.padded[width + 1] < _CHEAPER * self.seconds[width]:
+    def _fill_up(self) -> None:
+        self.cheapest = list(range(len(self._shape)))
+        self.padded = list(self._shape)
+        for width in range(len(self._shape) - 2, 0, -1):
+            if self.padded[width + 1] < _CHEAPER * self._shape[width]:
                 self.cheapest[width] = self.cheapest[width + 1]
                 self.padded[width] = self.padded[width + 1]
         # The same by what is drafted: 1, 2, …

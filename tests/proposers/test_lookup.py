@@ -147,14 +147,12 @@ def test_histories_need_not_be_lists() -> None:
     assert lookup.propose((1, 2, 3, 1, 2), 1, UNUSED_SAMPLER, RNG).tokens == (3,)
 
 
-def test_the_match_of_the_last_proposal_is_told() -> None:
-    """Else no controller can learn which matches to trust, and drafts are too long or too short."""
+def test_the_match_that_would_be_copied_is_told() -> None:
+    """Else no benchmark can say which matches are worth a draft."""
     history = [5, 1, 2, 3, 6, 1, 2, 4, 7, 1, 2, 3, 8, 1, 2]
     lookup = fresh(history)
-    assert lookup.match == NO_MATCH
-    propose(lookup, history)
-    assert lookup.match == Match(length=2, end=11, count=3, continued=2)
-    propose(lookup, [*history, 99])
+    assert lookup.match == Match(length=2, end=11, occurrences=3)
+    lookup.observe([*history, 99])
     assert lookup.match == NO_MATCH
 
 
