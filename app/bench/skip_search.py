@@ -108,8 +108,7 @@ class Search:
         # within minutes, and timings are too noisy to tell sets of one size apart.
         self._shares: dict[int, list[float]] = {}
         forward(target, samples[-1].tokens[:-1], 1)
-        rounds = [calibrate(target, samples[-1].tokens, budget=math.inf) for _ in range(_ROUNDS)]
-        self.costs = {width: median(costs[width] for costs in rounds) for width in rounds[0]}
+        self.costs = calibrate(target, samples[-1].tokens, math.inf, rounds=_ROUNDS)
 
     def rate(self, sets: Sequence[Layers]) -> list[float]:
         """Expected speedups. Each set that is new is measured, with a line about it."""

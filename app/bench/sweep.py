@@ -1,4 +1,8 @@
-"""Fixed draft lengths against auto, by category, on a real model: runs in turn, medians, a picture over k."""
+"""Fixed draft lengths against auto, by category, on a real model: medians, and a picture over k.
+
+Each reply is decoded beside a plain one, one pass here, one pass there, on two contexts of one model: a
+machine's speed drifts within a second by more than what is to be told apart.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +20,7 @@ from app.bench.replay import geometric_mean
 from app.chat.message import Message
 from app.chat.prompt import encode
 from app.engine.control import ThroughputController
-from app.engine.events import Finished, Request
+from app.engine.events import Event, Finished, Pass, Request
 from app.engine.loop import Engine
 from app.engine.settings import Sampling
 from app.errors import UsageError
@@ -43,9 +47,20 @@ PLAIN = Arm("off", None)
 
 
 @dataclass(frozen=True, slots=True)
+class Pair:
+    """One reply of an arm and the plain one beside it."""
+
+    round: int
+    category: str
+    arm: Arm
+    plain: Finished
+    reply: Finished
+
+
+@dataclass(frozen=True, slots=True)
 class Speed:
     """An arm in a category: speedup over plain decoding, the median of the rounds; each round sums its
-    tokens and its seconds first, plain decoding's of the same round among them."""
+    tokens and its seconds first, those of the plain replies beside them among them."""
 
     category: str
     arm: Arm
@@ -54,63 +69,83 @@ class Speed:
 
 
 class Sweep:
-    """Decodes each prompt with every arm in turn, again and again."""
+    """Decodes each prompt with every arm, again and again."""
 
     def __init__(self, assembly: Assembly, arms: Sequence[Arm], tokens: int) -> None:
         self._assembly = assembly
-        self._arms = (PLAIN, *arms)
+        self._arms = tuple(arms)
         self._tokens = tokens
         self._template = template_for(assembly.target)
-        self._engine = assembly.engine("off")
+        self._engines = (assembly.engine("off"), assembly.engine("off"))
+        self._capacity = min(engine.target.capacity for engine in self._engines)
         # What each automatic arm has learned stays its own.
-        self._controllers = {arm: ThroughputController() for arm in self._arms if arm.k is None}
+        self._controllers = {arm: ThroughputController() for arm in (PLAIN, *arms) if arm.k is None}
+        costs = self._engines[0].calibrate([max(assembly.target.bos, 0)], 2.0)
         for controller in self._controllers.values():
-            controller.calibrate(self._engine.calibrate([max(assembly.target.bos, 0)], 2.0))
+            controller.calibrate(costs)
 
-    def runs(self, prompts: Sequence[Prompt], rounds: int) -> Iterator[tuple[int, str, Arm, Finished]]:
-        """Every reply: its round, its prompt's category, its arm. The arms' order turns with each."""
-        turn = 0
+    def runs(self, prompts: Sequence[Prompt], rounds: int) -> Iterator[Pair]:
+        """Every reply. Which of a pair begins, and on which context, changes from pair to pair."""
         for number in range(rounds):
+            turn = number
             for prompt in prompts:
                 ids = tuple(encode([Message("user", prompt.prompt)], self._template, self._assembly.target))
-                if len(ids) + self._tokens > self._engine.target.capacity:
+                if len(ids) + self._tokens > self._capacity:
                     continue
-                turn += 1
-                shift = turn % len(self._arms)
-                for arm in (*self._arms[shift:], *self._arms[:shift]):
-                    yield number, prompt.category, arm, self._reply(self._engine, ids, arm)
+                for arm in self._arms:
+                    turn += 1
+                    yield self._pair(number, prompt.category, ids, arm, swapped=turn % 2 == 1)
 
-    def _reply(self, engine: Engine, ids: tuple[int, ...], arm: Arm) -> Finished:
-        engine.proposers = self._assembly.proposers(arm.proposer, engine.target.capacity)
+    def _pair(self, number: int, category: str, ids: tuple[int, ...], arm: Arm, swapped: bool) -> Pair:
+        arms = (arm, PLAIN) if swapped else (PLAIN, arm)
+        finished = in_turn(
+            [self._reply(engine, ids, each) for engine, each in zip(self._engines, arms, strict=True)]
+        )
+        plain, reply = reversed(finished) if swapped else finished
+        return Pair(number, category, arm, plain, reply)
+
+    def _reply(self, engine: Engine, ids: tuple[int, ...], arm: Arm) -> Iterator[Event]:
+        engine.proposers = self._assembly.proposers(arm.proposer, self._capacity)
         if arm.k is None:
             engine.controller = self._controllers[arm]
         request = Request(ids, Sampling(temperature=0.0), seed=0, max_tokens=self._tokens, k=arm.k)
-        *_, finished = engine.generate(request)
-        assert isinstance(finished, Finished)
-        return finished
+        return engine.generate(request)
 
 
-def summarised(runs: Sequence[tuple[int, str, Arm, Finished]]) -> list[Speed]:
-    """Each arm's speed in each category."""
-    totals: dict[tuple[str, Arm, int], tuple[int, float]] = {}
-    for number, category, arm, finished in runs:
-        tokens, seconds = totals.get((category, arm, number), (0, 0.0))
-        totals[category, arm, number] = (
-            tokens + len(finished.token_ids),
-            seconds + finished.decode_seconds,
-        )
-    rates = {key: tokens / seconds for key, (tokens, seconds) in totals.items()}
-    keys = dict.fromkeys((category, arm) for category, arm, _ in totals)
-    rounds = sorted({number for _, _, number in totals})
+def in_turn(replies: Sequence[Iterator[Event]]) -> list[Finished]:
+    """Decode several replies at once: the one with the fewest tokens makes the next pass."""
+    tokens = dict.fromkeys(range(len(replies)), 0)
+    finished: dict[int, Finished] = {}
+    while tokens:
+        index = min(tokens, key=tokens.__getitem__)
+        event = next(replies[index])
+        if isinstance(event, Pass):
+            tokens[index] += event.committed
+        elif isinstance(event, Finished):
+            finished[index] = event
+            del tokens[index]
+    return [finished[index] for index in range(len(replies))]
+
+
+def summarised(pairs: Sequence[Pair]) -> list[Speed]:
+    """Each arm's speed in each category, plain decoding's first."""
+    rounds: dict[tuple[str, Arm, int], list[Pair]] = {}
+    for pair in pairs:
+        rounds.setdefault((pair.category, pair.arm, pair.round), []).append(pair)
+    rates: dict[tuple[str, Arm], list[tuple[float, float]]] = {}
+    for (category, arm, _), each in rounds.items():
+        plain, own = _rate([pair.plain for pair in each]), _rate([pair.reply for pair in each])
+        rates.setdefault((category, PLAIN), []).append((plain, plain))
+        rates.setdefault((category, arm), []).append((plain, own))
     return [
-        Speed(
-            category,
-            arm,
-            median(rates[category, arm, number] / rates[category, PLAIN, number] for number in rounds),
-            median(rates[category, arm, number] for number in rounds),
-        )
-        for category, arm in keys
+        Speed(category, arm, median(own / plain for plain, own in each), median(own for _, own in each))
+        for (category, arm), each in rates.items()
     ]
+
+
+def _rate(replies: Sequence[Finished]) -> float:
+    """Tokens a second over several replies."""
+    return sum(len(each.token_ids) for each in replies) / sum(each.decode_seconds for each in replies)
 
 
 def picture(speeds: Sequence[Speed]) -> str:
@@ -171,9 +206,9 @@ def main(arguments: Sequence[str]) -> int:
     prompts = spread(load_prompts(options.prompts), options.each)
     with Assembly(Setup(model=options.model, draft=options.draft), stop=lambda: False) as assembly:
         replies = Sweep(assembly, arms, options.tokens).runs(prompts, options.rounds)
-        expected = options.rounds * len(prompts) * (len(arms) + 1)
-        runs = list(with_progress(replies, expected, "replies"))
-    speeds = summarised(runs)
+        expected = options.rounds * len(prompts) * len(arms)
+        pairs = list(with_progress(replies, expected, "replies"))
+    speeds = summarised(pairs)
     if options.json:
         rows = [{**asdict(speed), "arm": speed.arm.label} for speed in speeds]
         print(json.dumps({"speeds": rows, "geomean": means(speeds)}))

@@ -4,40 +4,71 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from statistics import median_low
 
 from app.llama import Context
 
 # Widths at which real cost curves bend or jump: quantised rows run in groups of four on a CPU, and
 # GPU kernels change at nine.
-WIDTHS = (1, 2, 3, 4, 6, 8, 9, 12, 17, 25, 33)
+WIDTHS = (2, 3, 4, 6, 8, 9, 12, 17, 25, 33)
+
+# All widths are run so often, where there is time for it.
+_ROUNDS = 3
 
 
 def calibrate(
-    target: Context, tokens: Sequence[int], budget: float = 0.25, known: Mapping[int, float] | None = None
+    target: Context,
+    tokens: Sequence[int],
+    budget: float = 0.25,
+    known: Mapping[int, float] | None = None,
+    rounds: int = _ROUNDS,
 ) -> dict[int, float]:
     """Seconds of a pass by width, run behind what the cache holds and taken back again.
 
-    known: a curve measured earlier. Then only a plain pass is measured, and the curve is scaled to it: the
-    machine may be busier than it was, or the context longer.
+    known: a curve measured earlier. Then only plain passes are measured, and the curve is scaled to them:
+    the machine may be busier than it was, or the context longer.
 
-    tokens: at least one, repeated to fill a pass. A width of one is run three times and the fastest
-    run counts, since noise only ever adds and all others are compared with it. Wider passes are left
-    out once `budget` seconds are spent, or where the context has no room; the result may be empty.
+    tokens: at least one, repeated to fill a pass. A machine's speed drifts within a second, and whether
+    drafts pay is a question of ratios: each pass is timed beside a plain one. What would not be done within
+    `budget` seconds, and widths that the context has no room for, are left out. The result may be empty.
     """
     length = target.length
-    costs: dict[int, float] = {}
-    began = time.perf_counter()
-    for width in (1,) if known else WIDTHS:
-        if length + width > target.capacity or time.perf_counter() - began > budget:
+    ends = time.perf_counter() + budget
+
+    def run(width: int) -> float:
+        started = time.perf_counter()
+        target.forward([tokens[index % len(tokens)] for index in range(width)], rows=width)
+        seconds = time.perf_counter() - started
+        target.rollback(length)
+        return seconds
+
+    if length + 1 > target.capacity:
+        return {}
+    # The first pass of all takes longer than any other.
+    plain = [run(1), run(1), run(1)][1:] if known else [run(1)]
+    ratios: dict[int, list[float]] = {}
+    widths = () if known else [width for width in WIDTHS if length + width <= target.capacity]
+    each = plain[-1]
+    for width in [*widths] * rounds:
+        # Per token, no pass takes longer than the next narrower one.
+        if time.perf_counter() + 2 * plain[-1] + width * each > ends:
             break
-        batch = [tokens[index % len(tokens)] for index in range(width)]
-        times = []
-        for _ in range(3 if width == 1 else 1):
-            started = time.perf_counter()
-            target.forward(batch, rows=width)
-            times.append(time.perf_counter() - started)
-            target.rollback(length)
-        costs[width] = min(times)
-    if known and costs:
-        return {width: seconds * costs[1] / known[1] for width, seconds in known.items()}
-    return costs
+        # A pass behind a wider one is slower, see costs.py: it is none to compare with.
+        run(1)
+        plain.append(run(1))
+        seconds = run(width)
+        ratios.setdefault(width, []).append(seconds / plain[-1])
+        each = seconds / width
+    return scaled(known, median_low(plain)) if known else curve(plain, ratios)
+
+
+def curve(plain: Sequence[float], ratios: Mapping[int, Sequence[float]]) -> dict[int, float]:
+    """Seconds by width out of those of plain passes, and what wider ones took in terms of the one beside
+    each. Of an even number the smaller of the middle two: noise mostly adds."""
+    seconds = median_low(plain)
+    return {1: seconds, **{width: seconds * median_low(each) for width, each in ratios.items()}}
+
+
+def scaled(known: Mapping[int, float], plain: float) -> dict[int, float]:
+    """A curve of another hour on a machine that takes so many seconds for a plain pass now."""
+    return {width: seconds * plain / known[1] for width, seconds in known.items()}

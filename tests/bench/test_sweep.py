@@ -1,17 +1,19 @@
-"""The sweep: every arm on every prompt, medians of ratios to the plain runs of the same round."""
+"""The sweep: every arm on every prompt, medians of ratios to the plain replies beside them."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from app.bench.sweep import PLAIN, Arm, picture, summarised
-from app.engine.events import Finished
+from app.bench.sweep import PLAIN, Arm, Pair, in_turn, picture, summarised
+from app.engine.events import Event, Finished, Pass
 from tests.conftest import Ask
 from tests.tui.engine import finished
 
 ONE = finished([])
+PASS = Pass("off", (), 0, 1, (), (), "", 0.0, 0.0, 0.0)
 
 
 def reply(tokens: int, seconds: float) -> Finished:
@@ -20,21 +22,32 @@ def reply(tokens: int, seconds: float) -> Finished:
 
 def test_a_speedup_is_the_median_over_rounds_of_rates_that_were_summed_first() -> None:
     fast = Arm("lookup", 4)
-    runs = [
-        (0, "chat", PLAIN, reply(10, 1.0)),
-        (0, "chat", PLAIN, reply(30, 3.0)),
-        (0, "chat", fast, reply(10, 0.5)),
-        (0, "chat", fast, reply(30, 2.5)),
-        (1, "chat", PLAIN, reply(10, 2.0)),
-        (1, "chat", fast, reply(10, 1.0)),
-        (2, "chat", PLAIN, reply(10, 1.0)),
-        (2, "chat", fast, reply(10, 4.0)),
+    pairs = [
+        Pair(0, "chat", fast, reply(10, 1.0), reply(10, 0.5)),
+        Pair(0, "chat", fast, reply(30, 3.0), reply(30, 2.5)),
+        Pair(1, "chat", fast, reply(10, 2.0), reply(10, 1.0)),
+        Pair(2, "chat", fast, reply(10, 1.0), reply(10, 4.0)),
     ]
-    speeds = {speed.arm: speed for speed in summarised(runs)}
+    speeds = {speed.arm: speed for speed in summarised(pairs)}
     assert speeds[PLAIN].speedup == 1.0
     assert speeds[fast].speedup == (40 / 3.0) / (40 / 4.0)
     drawn = picture(list(speeds.values()))
     assert "best fixed" in drawn and "1.33×" in drawn
+
+
+def test_replies_take_turns_by_their_tokens() -> None:
+    """Else a drift of the machine falls on one of the two, and looks like a speedup or a loss."""
+    order = []
+
+    def decoding(name: str, committed: int, passes: int) -> Iterator[Event]:
+        for _ in range(passes):
+            order.append(name)
+            yield replace(PASS, committed=committed)
+        yield reply(committed * passes, 1.0)
+
+    first, second = in_turn([decoding("plain", 1, 6), decoding("auto", 3, 2)])
+    assert (len(first.token_ids), len(second.token_ids)) == (6, 6)
+    assert order == ["plain", "auto", "plain", "plain", "plain", "auto", "plain", "plain"]
 
 
 def test_every_arm_runs_on_the_model(

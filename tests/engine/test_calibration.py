@@ -1,0 +1,53 @@
+"""Calibration: what passes cost, though the machine's speed drifts and time and room are short."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from app.engine.calibration import WIDTHS, calibrate, curve
+from app.llama import Context, Model
+
+
+def test_a_width_is_compared_with_the_plain_pass_beside_it() -> None:
+    """Else a machine that slows down while it is measured makes wide passes look dear, for good."""
+    costs = curve(plain=[0.010, 0.010, 0.015], ratios={2: [1.5], 8: [4.0]})
+    assert costs == pytest.approx({1: 0.010, 2: 0.015, 8: 0.040})
+
+
+def test_a_pass_that_was_held_up_does_not_count() -> None:
+    """Else one hiccup hides a width that would have paid."""
+    assert curve([1.0], {4: [9.0, 2.0]})[4] == 2.0
+    assert curve([1.0, 7.0, 1.0], {4: [2.1, 9.0, 2.0]}) == {1: 1.0, 4: 2.1}
+
+
+def test_it_leaves_the_cache_as_it_was(tiny_path: Path) -> None:
+    with Model(tiny_path) as model, Context(model, 64) as target:
+        target.forward([5, 6, 7])
+        costs = calibrate(target, [5], math.inf)
+        assert target.length == 3
+    assert set(costs) == {1, *WIDTHS} and all(seconds > 0.0 for seconds in costs.values())
+
+
+def test_widths_without_room_are_left_out(tiny_path: Path) -> None:
+    """Else a chat whose context is nearly full ends with an error."""
+    with Model(tiny_path) as model, Context(model, 12) as target:
+        target.forward([5] * 4)
+        assert set(calibrate(target, [5], math.inf)) == {1, 2, 3, 4, 6, 8}
+        target.forward([5] * 8)
+        assert calibrate(target, [5], math.inf) == {}
+
+
+def test_without_time_plain_passes_are_measured(tiny_path: Path) -> None:
+    """Else a large model is not answered for seconds after it was loaded."""
+    with Model(tiny_path) as model, Context(model, 64) as target:
+        assert set(calibrate(target, [5], 0.0)) == {1}
+
+
+def test_a_known_curve_is_scaled_to_the_hour(tiny_path: Path) -> None:
+    """Else what was learned at night says that drafts pay on the busy machine of the day."""
+    with Model(tiny_path) as model, Context(model, 64) as target:
+        costs = calibrate(target, [5], known={1: 100.0, 8: 300.0})
+    assert 0.0 < costs[1] < 100.0 and costs[8] == pytest.approx(3 * costs[1])
