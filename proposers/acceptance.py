@@ -27,10 +27,12 @@ _STEP, _CORRECTION = 0.08, 0.03
 _FAST, _SLOW = 0.15, 0.03
 # The rates at the start of a reply, and how much the first guess trusts the fast one.
 _RATE, _TRUST = 0.4, 2.0
-# Nobody drafts a token that is reached so rarely.
-_NO_CHANCE = 0.005
+# Nobody drafts a token that is reached so rarely: on no curve is another k chosen for one.
+_NO_CHANCE = 0.05
 # No weight goes further: what was learned wrongly can be unlearned within a reply.
 _LIMIT = 6.0
+
+_Four = tuple[float, float, float, float]
 
 
 class CopyAcceptance:
@@ -38,7 +40,7 @@ class CopyAcceptance:
 
     def __init__(self) -> None:
         self._cells = [math.log(guess / (1 - guess)) for guess in _GUESSES]
-        self._weights = [_TRUST, 0.0, 0.0, 0.0]
+        self._weights: _Four = (_TRUST, 0.0, 0.0, 0.0)
         self.restart()
 
     def restart(self) -> None:
@@ -71,9 +73,14 @@ class CopyAcceptance:
         fault = accepted - 1 / (1 + math.exp(-score))
         self._cells[cell] = _within(self._cells[cell] + _STEP * fault)
         step = _CORRECTION * fault
-        self._weights = [
-            _within(weight + step * feature) for weight, feature in zip(self._weights, features, strict=True)
-        ]
+        a, b, c, d = self._weights
+        e, f, g, h = features
+        self._weights = (
+            _within(a + step * e),
+            _within(b + step * f),
+            _within(c + step * g),
+            _within(d + step * h),
+        )
         self._note(accepted)
 
     def miss(self) -> None:
@@ -91,10 +98,11 @@ class CopyAcceptance:
         if len(knowledge) != sum(sizes) or not all(math.isfinite(each) for each in knowledge):
             return False
         self._cells = [_within(each) for each in knowledge[: sizes[0]]]
-        self._weights = [_within(each) for each in knowledge[sizes[0] :]]
+        a, b, c, d = map(_within, knowledge[sizes[0] :])
+        self._weights = (a, b, c, d)
         return True
 
-    def _features(self, match: Match, repeats_reply: bool) -> tuple[float, float, float, float]:
+    def _features(self, match: Match, repeats_reply: bool) -> _Four:
         """Near 0 on average, so that the table's cells stay what they are alone."""
         return (
             self._fast - 0.5,
@@ -108,8 +116,8 @@ class CopyAcceptance:
         self._slow += _SLOW * (accepted - self._slow)
 
 
-def _product(weights: Sequence[float], features: Sequence[float]) -> float:
-    """Written out: it is computed twice a token, and a loop takes longer."""
+def _product(weights: _Four, features: _Four) -> float:
+    """Written out, as is the step of `learn`: both are computed at each token, and a loop takes longer."""
     a, b, c, d = weights
     e, f, g, h = features
     return a * e + b * f + c * g + d * h

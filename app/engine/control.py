@@ -141,9 +141,9 @@ class ThroughputController:
         chosen, best = 0, _Best(0, LEAST_GAIN / plain, plain)
         values = []
         for index, option in enumerate(options):
-            wanted = self._best(option, costs)
-            if wanted.k == 0:
+            if not option.forecast:
                 continue
+            wanted = self._best(option, costs)
             within = wanted if wanted.cost <= affordable else self._best(option, costs, affordable)
             if within.k and within.rate > best.rate:
                 chosen, best = index, within
