@@ -24,6 +24,7 @@ from app.engine.events import Event, Finished, Pass, Request
 from app.engine.loop import Engine
 from app.engine.settings import Sampling
 from app.errors import UsageError
+from app.llama import ContextSettings
 
 LENGTHS = (1, 2, 4, 8, 16)
 _BAR = 30
@@ -198,13 +199,16 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--tokens", type=whole(2), default=128, help="of each reply (default: 128)")
     lengths_help = 'fixed k, with commas; "" for auto alone'
     parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)), help=lengths_help)
+    parser.add_argument("--flash-attention", choices=("auto", "on", "off"), default="auto")
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     lengths = _lengths(options.lengths)
     names = ("lookup", "draft") if options.draft else ("lookup",)
     arms = [*(Arm(name, k) for name in names for k in lengths), Arm("auto", None)]
     prompts = spread(load_prompts(options.prompts), options.each)
-    with Assembly(Setup(model=options.model, draft=options.draft), stop=lambda: False) as assembly:
+    attention = ContextSettings(flash_attention=options.flash_attention)
+    setup = Setup(model=options.model, draft=options.draft, context_settings=attention)
+    with Assembly(setup, stop=lambda: False) as assembly:
         replies = Sweep(assembly, arms, options.tokens).runs(prompts, options.rounds)
         expected = options.rounds * len(prompts) * len(arms)
         pairs = list(with_progress(replies, expected, "replies"))
