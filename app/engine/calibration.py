@@ -30,10 +30,10 @@ def calibrate(
 
     tokens: at least one, repeated to fill a pass. A machine's speed drifts within a second, and whether
     drafts pay is a question of ratios: each pass is timed beside a plain one. What would not be done within
-    `budget` seconds, and widths that the context has no room for, are left out. The result may be empty.
+    `budget` seconds is left out, but for the narrowest, as are widths that the context has no room for. The
+    result may be empty.
     """
     length = target.length
-    ends = time.perf_counter() + budget
 
     def run(width: int) -> float:
         started = time.perf_counter()
@@ -44,18 +44,21 @@ def calibrate(
 
     if length + 1 > target.capacity:
         return {}
-    # The first pass of all takes longer than any other.
-    plain = [run(1), run(1), run(1)][1:] if known else [run(1)]
+    # The first pass of all takes longer than any other, weights may come from the disk: part of loading.
+    run(1)
+    ends = time.perf_counter() + budget
+    plain = [run(1), run(1)] if known else [run(1)]
+    each = plain[-1]
     ratios: dict[int, list[float]] = {}
     widths = () if known else [width for width in WIDTHS if length + width <= target.capacity]
-    each = plain[-1]
     for width in [*widths] * rounds:
-        # Per token, no pass takes longer than the next narrower one.
-        if time.perf_counter() + 2 * plain[-1] + width * each > ends:
-            break
-        # A pass behind a wider one is slower, see costs.py: it is none to compare with.
-        run(1)
-        plain.append(run(1))
+        if ratios:
+            # Per token, no pass takes longer than the next narrower one.
+            if time.perf_counter() + 2 * plain[-1] + width * each > ends:
+                break
+            # A pass behind a wider one is slower, see costs.py: it is none to compare with.
+            run(1)
+            plain.append(run(1))
         seconds = run(width)
         ratios.setdefault(width, []).append(seconds / plain[-1])
         each = seconds / width
