@@ -27,7 +27,7 @@ _STEP, _CORRECTION = 0.08, 0.03
 _FAST, _SLOW = 0.15, 0.03
 # The rates at the start of a reply, and how much the first guess trusts the fast one.
 _RATE, _TRUST = 0.4, 2.0
-# Nobody drafts a token that is reached so rarely: on no curve is another k chosen for one.
+# Nobody drafts a token that is reached so rarely: replays come out the same without them.
 _NO_CHANCE = 0.05
 # No weight goes further: what was learned wrongly can be unlearned within a reply.
 _LIMIT = 6.0

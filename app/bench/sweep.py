@@ -79,8 +79,8 @@ class Sweep:
         self._template = template_for(assembly.target)
         self._engines = (assembly.engine("off"), assembly.engine("off"))
         self._capacity = min(engine.target.capacity for engine in self._engines)
-        # What each automatic arm has learned stays its own.
-        self._controllers = {arm: ThroughputController() for arm in (PLAIN, *arms) if arm.k is None}
+        # What each arm has learned, and won and lost, stays its own.
+        self._controllers = {arm: ThroughputController() for arm in (PLAIN, *arms)}
         costs = self._engines[0].calibrate([max(assembly.target.bos, 0)], 2.0)
         for controller in self._controllers.values():
             controller.calibrate(costs)
@@ -107,8 +107,7 @@ class Sweep:
 
     def _reply(self, engine: Engine, ids: tuple[int, ...], arm: Arm) -> Iterator[Event]:
         engine.proposers = self._assembly.proposers(arm.proposer, self._capacity)
-        if arm.k is None:
-            engine.controller = self._controllers[arm]
+        engine.controller = self._controllers[arm]
         request = Request(ids, Sampling(temperature=0.0), seed=0, max_tokens=self._tokens, k=arm.k)
         return engine.generate(request)
 

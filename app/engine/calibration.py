@@ -29,9 +29,9 @@ def calibrate(
     the machine may be busier than it was, or the context longer.
 
     tokens: at least one, repeated to fill a pass. A machine's speed drifts within a second, and whether
-    drafts pay is a question of ratios: each pass is timed beside a plain one. What would not be done within
-    `budget` seconds is left out, but for the narrowest, as are widths that the context has no room for. The
-    result may be empty.
+    drafts pay is a question of ratios: each pass is timed beside a plain one, `rounds` times where there is
+    time. What would not be done within `budget` seconds is left out, but for the narrowest width, as are
+    widths that the context has no room for. The result may be empty.
     """
     length = target.length
 
@@ -46,12 +46,15 @@ def calibrate(
         return {}
     # The first pass of all takes longer than any other, weights may come from the disk: part of loading.
     run(1)
+    if known:
+        now = min(run(1), run(1))
+        return {width: seconds * now / known[1] for width, seconds in known.items()}
     ends = time.perf_counter() + budget
-    plain = [run(1), run(1)] if known else [run(1)]
+    plain = [run(1)]
     each = plain[-1]
     ratios: dict[int, list[float]] = {}
-    widths = () if known else [width for width in WIDTHS if length + width <= target.capacity]
-    for width in [*widths] * rounds:
+    widths = [width for width in WIDTHS if length + width <= target.capacity]
+    for width in widths * rounds:
         if ratios:
             # Per token, no pass takes longer than the next narrower one.
             if time.perf_counter() + 2 * plain[-1] + width * each > ends:
@@ -62,7 +65,7 @@ def calibrate(
         seconds = run(width)
         ratios.setdefault(width, []).append(seconds / plain[-1])
         each = seconds / width
-    return scaled(known, median_low(plain)) if known else curve(plain, ratios)
+    return curve(plain, ratios)
 
 
 def curve(plain: Sequence[float], ratios: Mapping[int, Sequence[float]]) -> dict[int, float]:
@@ -70,8 +73,3 @@ def curve(plain: Sequence[float], ratios: Mapping[int, Sequence[float]]) -> dict
     each. Of an even number the smaller of the middle two: noise mostly adds."""
     seconds = median_low(plain)
     return {1: seconds, **{width: seconds * median_low(each) for width, each in ratios.items()}}
-
-
-def scaled(known: Mapping[int, float], plain: float) -> dict[int, float]:
-    """A curve of another hour on a machine that takes so many seconds for a plain pass now."""
-    return {width: seconds * plain / known[1] for width, seconds in known.items()}

@@ -7,7 +7,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from app.bench.sweep import PLAIN, Arm, Pair, in_turn, picture, summarised
+from app.assembly import Assembly, Setup
+from app.bench.prompts import Prompt
+from app.bench.sweep import PLAIN, Arm, Pair, Sweep, in_turn, picture, summarised
 from app.engine.events import Event, Finished, Pass
 from tests.conftest import Ask
 from tests.tui.engine import finished
@@ -48,6 +50,17 @@ def test_replies_take_turns_by_their_tokens() -> None:
     first, second = in_turn([decoding("plain", 1, 6), decoding("auto", 3, 2)])
     assert (len(first.token_ids), len(second.token_ids)) == (6, 6)
     assert order == ["plain", "auto", "plain", "plain", "plain", "auto", "plain", "plain"]
+
+
+def test_no_arm_plays_with_what_another_has_won_or_lost(tiny_path: Path) -> None:
+    """Else a fixed length's losses empty auto's ledger, and auto looks worse than it is."""
+    fixed, auto = Arm("lookup", 2), Arm("auto", None)
+    prompts = [Prompt(f"p{number}", "chat", f"Say {number}") for number in range(3)]
+    with Assembly(Setup(model=str(tiny_path)), stop=lambda: False) as assembly:
+        sweep = Sweep(assembly, [fixed, auto], 4)
+        for pair in sweep.runs(prompts, 2):
+            used = {id(engine.controller) for engine in sweep._engines}
+            assert used == {id(sweep._controllers[arm]) for arm in (PLAIN, pair.arm)}
 
 
 def test_every_arm_runs_on_the_model(
