@@ -9,15 +9,18 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-import platformdirs
-
 from app.chat.template import Template, named_template
 from app.engine.control import ThroughputController
-from app.engine.knowledge import Knowledge, curve_numbers, curve_of
+from app.engine.costs import curve_numbers, curve_of
 from app.engine.loop import Engine
 from app.errors import SpecchatError, UsageError
-from app.llama import Context, ContextSettings, Model, ModelSettings
-from app.loading import cpu_repacks, header_of, machine_memory, make_shorter, open_smaller
+from app.knowledge import Knowledge, cache_folder, knowledge_file
+from app.llama.context import Context
+from app.llama.layouts import amx
+from app.llama.model import Model
+from app.llama.plainer import find_what_lives, remembered
+from app.llama.settings import ContextSettings, ModelSettings
+from app.loading import cpu_copies, header_of, machine_memory, make_shorter, open_smaller
 from app.models.compatibility import draft_problem
 from app.models.fit import Fit, Memory, fit
 from app.models.gguf import Header, read_header
@@ -43,7 +46,8 @@ class Setup:
     """What to load. draft: name or path.
 
     context_length None: as needed, up to the trained length and to what fits into memory. GPU layers of -1:
-    as many as fit. bridge: a draft of another vocabulary drafts by its text.
+    as many as fit. bridge: a draft of another vocabulary drafts by its text. died: how the process ended that
+    loaded this model last, such as "was killed by SIGILL"; "" if none did.
     """
 
     model: str | None = None
@@ -52,16 +56,7 @@ class Setup:
     model_settings: ModelSettings = field(default_factory=ModelSettings)
     context_settings: ContextSettings = field(default_factory=ContextSettings)
     bridge: bool = False
-
-
-def cache_folder() -> Path:
-    """Where layer-skipped copies and choices of layers are kept."""
-    return Path(platformdirs.user_cache_dir("specchat", appauthor=False))
-
-
-def knowledge_file() -> Path:
-    """What was learned on this machine."""
-    return cache_folder() / "knowledge.json"
+    died: str = ""
 
 
 def template_for(model: Model, name: str | None = None) -> Template:
@@ -107,7 +102,7 @@ class Assembly:
         say: tells what is written there; warn: tells what memory is too short for, None for `say` as well.
         Raises SpecchatError where a file cannot be used.
         """
-        setup = self.setup = _completed(setup)
+        setup = _completed(setup)
         self._stop = stop
         self._agree = agree
         self._say = say
@@ -122,9 +117,10 @@ class Assembly:
         self._told: set[str] = set()
         path = find_model(setup.model)
         self._header = read_header(path)
+        setup = self.setup = self._without_what_kills(path, setup)
         # What is free before the weights are loaded.
         self.memory = machine_memory(setup.model_settings.rpc)
-        self._repacked = cpu_repacks()
+        self._copies = cpu_copies()
         self._beside = tuple(header for header in [header_of(setup.draft)] if header)
         chosen = self._fit_target(setup.model_settings.gpu_layers)
         self._tell(chosen.problem)
@@ -176,6 +172,25 @@ class Assembly:
         engine.known_costs = curve_of(self._knowledge.get(self._curve_name(context.threads)))
         return engine
 
+    def _without_what_kills(self, path: Path, setup: Setup) -> Setup:
+        """With only what llama.cpp survives on this machine."""
+        if amx().new and amx().fault:
+            self._tell(
+                f"llama.cpp's code for AMX fails on this CPU (it {amx().fault}), so it is left out; "
+                "`specchat doctor` has the command that mends it."
+            )
+        identity, wanted = self._digest, (setup.model_settings, setup.context_settings)
+        plainer = None
+        if setup.died:
+            plainer = find_what_lives(path, identity, *wanted, lambda what: self._say(f"{path.name}: {what}"))
+            if plainer and plainer.without:
+                self._tell(
+                    f"llama.cpp {setup.died} as it loaded {path.name}. It works without {plainer.without}, "
+                    "and is loaded so from now on: as right, but slower."
+                )
+        plainer = plainer or remembered(identity, *wanted)
+        return replace(setup, model_settings=plainer.model, context_settings=plainer.context)
+
     def _fit_target(self, gpu_layers: int, needed: int = 0) -> Fit:
         length = self.setup.context_length
         return self._fit(self._header, self.memory, length, gpu_layers, needed, self._beside)
@@ -200,7 +215,7 @@ class Assembly:
             beside=beside,
             flash_attention=settings.flash_attention != "off",
             mmap=self.setup.model_settings.mmap,
-            repacked=self._repacked,
+            copies=self._copies,
         )
 
     def _open(
@@ -227,7 +242,7 @@ class Assembly:
 
     @cached_property
     def _digest(self) -> str:
-        return content_digest(read_header(self.target.path))
+        return content_digest(self._header)
 
     def _curve_name(self, threads: int) -> str:
         """All that a cost curve depends on."""

@@ -159,7 +159,7 @@ def _parser() -> argparse.ArgumentParser:
 def _one_shot(options: argparse.Namespace) -> OneShot:
     from app.assembly import Setup
     from app.engine.settings import Sampling
-    from app.llama import ContextSettings, ModelSettings
+    from app.llama.settings import ContextSettings, ModelSettings
     from app.oneshot import OneShot
 
     return OneShot(

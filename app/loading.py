@@ -12,10 +12,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from app.errors import SpecchatError
-from app.llama import Context, MemoryShort, Model, ModelSettings
+from app.llama.context import Context
 from app.llama.devices import Device, build_facts, devices
+from app.llama.layouts import AMX, layouts_in_use
+from app.llama.model import MemoryShort, Model
 from app.llama.rpc import add_servers
-from app.models.estimate import repacked_types
+from app.llama.settings import ModelSettings
+from app.models.estimate import Copies, repacked_types
 from app.models.fit import SMALLEST_CONTEXT, Memory
 from app.models.gguf import Header, read_header
 from app.models.locate import find_model
@@ -49,9 +52,9 @@ def memory_of(system: int, found: Sequence[Device], rpc: Sequence[str], *, unifi
     )
 
 
-def cpu_repacks() -> frozenset[str]:
-    """Types of weights that llama.cpp's code for this CPU keeps a second copy of."""
-    return repacked_types(build_facts().cpu_features)
+def cpu_copies() -> Copies:
+    """Which weights llama.cpp holds a second time here, laid out for this CPU."""
+    return Copies(repacked_types(build_facts().cpu_features), AMX in layouts_in_use())
 
 
 def header_of(name: str | None) -> Header | None:

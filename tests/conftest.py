@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import io
 import os
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from app.children import python_command
 from app.cli import main
+from app.llama.layouts import amx
 from app.llama.quantise import FileType, requantise
 from app.models.locate import bundled_model
 from tests.tiny import write_tiny
@@ -23,6 +26,9 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory) -> None:
         os.environ[name] = str(tmp_path_factory.mktemp(name.lower()))
     for name in ("HF_HOME", "HF_HUB_CACHE", "LLAMA_CACHE", "OLLAMA_MODELS", "JAN_DATA_FOLDER"):
         os.environ.pop(name, None)
+    # What a first run would say of AMX on this CPU is found out beforehand, by a process of its own.
+    subprocess.run([*python_command("app.doctor.child"), "build", ""], check=True, capture_output=True)
+    amx()
 
 
 @pytest.fixture(scope="session")

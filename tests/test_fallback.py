@@ -12,8 +12,9 @@ import pytest
 
 from app import assembly as assembly_module
 from app.assembly import Assembly, Setup
-from app.llama import ContextSettings, MemoryShort, Model, ModelSettings
 from app.llama.devices import Device
+from app.llama.model import MemoryShort, Model
+from app.llama.settings import ContextSettings, ModelSettings
 from app.loading import memory_of, open_smaller
 from app.models.fit import Memory
 from app.process.messages import Command, Event, Failed, Load, Loaded, Noted
@@ -186,7 +187,8 @@ def test_weights_that_do_not_fit_are_told_from_a_damaged_file(tiny_path: Path) -
     script = """
 import resource, sys
 from pathlib import Path
-from app.llama import MemoryShort, Model, ModelSettings
+from app.llama.model import MemoryShort, Model
+from app.llama.settings import ModelSettings
 from app.llama.native import native_log
 native_log()
 with open("/proc/self/status") as file:

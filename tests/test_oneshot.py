@@ -12,7 +12,7 @@ from app.chat.documents import Document, with_documents
 from app.chat.message import Message
 from app.chat.prompt import encode
 from app.chat.template import Template
-from app.llama import Model
+from app.llama.model import Model
 from app.llama.quantise import FileType
 from tests.command import QUICK, Reply, check, text_of
 from tests.conftest import Ask

@@ -25,7 +25,7 @@ from app.engine.sampling import Sampler
 from app.engine.settings import Sampling
 from app.engine.verify import block_rule, verify_sampled
 from app.errors import SpecchatError, UsageError
-from app.llama import Context
+from app.llama.context import Context
 from app.llama.quantise import requantise
 from app.models.locate import find_model
 from proposers.base import Distribution

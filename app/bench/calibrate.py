@@ -6,9 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 
 from app.arguments import Parser, whole
-from app.assembly import Assembly, Setup, knowledge_file
-from app.engine.knowledge import Knowledge
+from app.assembly import Assembly, Setup
 from app.errors import SpecchatError
+from app.knowledge import Knowledge, knowledge_file
 
 _COLUMNS = 40
 _SECONDS = 2.0

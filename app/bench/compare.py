@@ -24,7 +24,7 @@ from app.chat.prompt import encode
 from app.engine.control import LONGEST
 from app.engine.settings import Sampling
 from app.errors import ContextError, SpecchatError, UsageError
-from app.llama import ContextSettings
+from app.llama.settings import ContextSettings
 from app.oneshot import documents_of
 from app.process.report import Report
 from app.process.report_svg import as_svg

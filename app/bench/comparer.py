@@ -11,7 +11,7 @@ from app.engine.control import ThroughputController
 from app.engine.events import Finished, Prefill, Request
 from app.engine.settings import Sampling
 from app.errors import SpecchatError
-from app.llama import Cancelled
+from app.llama.context import Cancelled
 from app.oneshot import Progress
 from app.process.comparison import Comparison
 from app.process.messages import Compared

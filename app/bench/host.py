@@ -16,7 +16,7 @@ from app.bench.workbench import Workbench
 from app.engine.sampling import Sampler
 from app.engine.settings import Sampling
 from app.engine.verify import block_rule, match_rule, verify_sampled
-from app.llama import ContextSettings
+from app.llama.settings import ContextSettings
 from app.models.locate import find_model
 
 SETTINGS = Sampling(temperature=0.8, top_k=40, top_p=0.95, min_p=0.0)

@@ -12,7 +12,7 @@ from app.bench.workbench import Workbench
 from app.engine.events import Finished, Pass
 from app.engine.loop import Engine
 from app.errors import SpecchatError
-from app.llama import ContextSettings
+from app.llama.settings import ContextSettings
 from app.models.locate import find_model
 from proposers.lookup import Lookup
 

@@ -12,8 +12,9 @@ from app.engine.control import ThroughputController
 from app.engine.events import Finished, Request
 from app.engine.loop import Engine
 from app.engine.settings import Sampling
-from app.llama import Context, Model
 from app.llama.bare import bare_decode
+from app.llama.context import Context
+from app.llama.model import Model
 from app.models.locate import find_model
 from proposers.off import Off
 

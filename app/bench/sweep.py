@@ -24,7 +24,7 @@ from app.engine.events import Event, Finished, Pass, Request
 from app.engine.loop import Engine
 from app.engine.settings import Sampling
 from app.errors import UsageError
-from app.llama import ContextSettings
+from app.llama.settings import ContextSettings
 
 LENGTHS = (1, 2, 4, 8, 16)
 _BAR = 30

@@ -15,8 +15,10 @@ from app.engine.control import ThroughputController
 from app.engine.events import Finished, Pass, Request
 from app.engine.loop import Engine
 from app.engine.settings import Sampling
-from app.llama import Context, ContextSettings, Model, ModelSettings
+from app.llama.context import Context
+from app.llama.model import Model
 from app.llama.quantise import requantise
+from app.llama.settings import ContextSettings, ModelSettings
 from app.models.gguf import read_header
 from app.models.locate import open_model
 from app.models.skip import skipped_layers_default, write_skip

@@ -15,7 +15,7 @@ from app.chat.gate import clean
 from app.commands.models_text import details, hidden_lines, passed_lines, tables
 from app.commands.table import paint_for
 from app.errors import SpecchatError
-from app.loading import cpu_repacks, machine_memory
+from app.loading import cpu_copies, machine_memory
 from app.models.listing import look
 from app.models.locate import bundled_model
 from app.models.row import Listing, Row
@@ -88,7 +88,7 @@ def _looked(folders: Sequence[Path], named: Path | None, here_only: bool) -> Lis
             bundled=bundled_model(),
             named=named,
             here_only=here_only,
-            repacked=cpu_repacks(),
+            copies=cpu_copies(),
             report=progress.show,
         )
     finally:

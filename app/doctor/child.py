@@ -69,6 +69,7 @@ def main() -> None:
 def build(name: str | None) -> BuildFacts:
     """What is installed, and which file the chat opens for the name in the settings."""
     from app.llama.devices import build_facts, devices, ggml
+    from app.llama.layouts import amx
     from app.llama.threads import performance_cores
     from app.models.locate import find_model
 
@@ -90,6 +91,7 @@ def build(name: str | None) -> BuildFacts:
         missing=tuple(names[0] for names in HEAD_FUNCTIONS if not any(map(ggml, names))),
         model=model,
         problem=problem,
+        amx=amx().fault or "",
     )
 
 
@@ -97,14 +99,19 @@ def reply(path: str | None) -> AnswerFacts | Refused:
     """Load that model, by default the bundled one, and decode a few tokens."""
     import numpy as np
 
-    from app.llama import Context
+    from app.llama.context import Context
+    from app.llama.plainer import remembered
+    from app.llama.settings import ContextSettings, ModelSettings
+    from app.models.gguf import read_header
     from app.models.locate import bundled_model, open_model
+    from app.models.skip import content_digest
 
     file = Path(path) if path else bundled_model()
     if file is None:
         return Refused("not installed", absent=True)
+    lives = remembered(content_digest(read_header(file)), ModelSettings(), ContextSettings())
     started = time.perf_counter()
-    with open_model(file) as model, Context(model, _CONTEXT) as context:
+    with open_model(file, lives.model) as model, Context(model, _CONTEXT, lives.context) as context:
         loaded = time.perf_counter()
         row = context.forward(model.tokenise(_PROMPT))[-1]
         finite = bool(np.isfinite(row).all())

@@ -17,8 +17,9 @@ import platformdirs
 from app.chat.store_schema import VERSION as STORE_VERSION
 from app.chat.store_schema import is_damage
 from app.doctor.check import Check, counted, size
-from app.engine.knowledge import VERSION as KNOWLEDGE_VERSION
 from app.errors import SpecchatError
+from app.knowledge import VERSION as KNOWLEDGE_VERSION
+from app.knowledge import cache_folder
 from app.models.catalogue import catalogue, user_catalogue_file
 from app.models.hub import Hub, check_hub, hub_of
 from app.settings.file import read_settings, settings_path
@@ -45,7 +46,7 @@ def folders_of(environment: Mapping[str, str]) -> Folders:
     return Folders(
         settings=settings_path(),
         data=Path(platformdirs.user_data_dir("specchat", appauthor=False)),
-        cache=Path(platformdirs.user_cache_dir("specchat", appauthor=False)),
+        cache=cache_folder(),
         hub=hub_of(environment),
     )
 

@@ -13,7 +13,7 @@ from app.doctor.check import Check, counted, size
 from app.doctor.facts import AnswerFacts, BuildFacts, Died, Refused
 from app.doctor.hardware import Card
 from app.doctor.host import Host
-from app.doctor.install import build_for, from_source
+from app.doctor.install import build_for, from_source, without_broken_amx
 from app.models.memory import SystemMemory
 
 _BUNDLED = '"specchat[demo]"'
@@ -43,6 +43,15 @@ def build_check(facts: BuildFacts | Refused | Died, host: Host, flags: frozenset
     offload = "layers can go to a GPU" if facts.gpu_offload else "no layers can go to a GPU"
     built = f"{backends} ({features})" if features else backends
     finding = f"{facts.version}, built for {built}; {offload}"
+    if facts.amx:
+        return Check(
+            "llama.cpp",
+            "warning",
+            f"{finding}; its code for AMX fails here (it {facts.amx}), so models are loaded without it",
+            "gcc 12 breaks that code. Compiled with these flags it works, and passes over several tokens are "
+            "faster:",
+            without_broken_amx(host),
+        )
     unused = [theirs for name, theirs in _WIDE if name in flags and theirs not in facts.cpu_features]
     if unused and facts.cpu_features:
         return Check(

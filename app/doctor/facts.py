@@ -21,7 +21,8 @@ class BuildFacts:
     """llama.cpp as it is installed.
 
     threads: that a reply would be decoded with. missing: functions that heads need and this build has
-    not. model: the file that the chat opens; problem: why there is none.
+    not. model: the file that the chat opens; problem: why there is none. amx: what happens when its code for
+    AMX runs here, "" where nothing goes wrong.
     """
 
     version: str
@@ -33,6 +34,7 @@ class BuildFacts:
     missing: tuple[str, ...]
     model: str
     problem: str
+    amx: str = ""
 
 
 @dataclass(frozen=True, slots=True)

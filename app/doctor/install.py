@@ -55,6 +55,13 @@ def from_source(host: Host) -> str:
     return f"{_install(host)} --no-binary {_PACKAGE}"
 
 
+def without_broken_amx(host: Host) -> str:
+    """The command that compiles llama.cpp so that its code for AMX works: gcc 12 takes the stores of the tile
+    configuration for dead ones, and leaves them out."""
+    flags = "-fno-tree-dse -fno-dse"
+    return f'CFLAGS="{flags}" CXXFLAGS="{flags}" {from_source(host)}'
+
+
 def cuda_index(card: Card) -> str:
     """The newest wheel index that the card and its driver can use; "" where there is none.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import signal
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -11,16 +10,14 @@ from pathlib import Path
 from typing import IO, cast
 
 from app.chat.gate import clean
+from app.children import how_it_ended, python_command
 from app.doctor.facts import AnswerFacts, BuildFacts, Died, Refused
 from app.process.frames import read_frame
-from app.process.start import python_command
 
 # The drivers of several graphics cards may take half a minute to start.
 _BUILD_SECONDS = 60.0
 _ANSWER_SECONDS = 180.0
 _CHILD = python_command("app.doctor.child")
-_ILLEGAL_INSTRUCTION = 0xC000001D
-_ACCESS_VIOLATION = 0xC0000005
 _LAST_BYTES = 2000
 
 
@@ -53,21 +50,7 @@ def ask(command: Sequence[str], seconds: float) -> object:
         answer = read_frame(io.BytesIO(done.stdout))
         if answer is not None:
             return answer
-        return Died(how(done.returncode), _last(log.seek(0, 2), log))
-
-
-def how(status: int) -> str:
-    """How a process ended, by its exit code."""
-    if status == _ILLEGAL_INSTRUCTION:
-        return "was killed by SIGILL"
-    if status == _ACCESS_VIOLATION:
-        return "was killed by SIGSEGV"
-    if status >= 0:
-        return f"ended with code {status}"
-    try:
-        return f"was killed by {signal.Signals(-status).name}"
-    except ValueError:
-        return f"was killed by signal {-status}"
+        return Died(how_it_ended(done.returncode), _last(log.seek(0, 2), log))
 
 
 def _last(length: int, log: IO[bytes]) -> str:

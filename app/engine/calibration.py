@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from statistics import median_low
 
-from app.llama import Context
+from app.llama.context import Context
 
 # Widths at which real cost curves bend or jump: quantised rows run in groups of four on a CPU, and
 # GPU kernels change at nine.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 # How far a plain pass moves the whole curve, how far a wider one does, and how far that moves its own
 # width. Whether drafts pay is judged by width 1, so it mostly listens to passes of width 1.
@@ -98,3 +98,20 @@ def filled(measured: Mapping[int, float], longest: int) -> list[float]:
         slope = (measured[high] - measured[low]) / (high - low)
         filled.append(max(measured[low] + slope * (width - low), 1e-9))
     return filled
+
+
+def curve_numbers(seconds: Mapping[int, float]) -> tuple[float, ...]:
+    """A cost curve as numbers: width, seconds, width, seconds, …"""
+    return tuple(number for width, cost in sorted(seconds.items()) for number in (float(width), cost))
+
+
+def curve_of(numbers: Sequence[float]) -> dict[int, float]:
+    """The cost curve of these numbers; {} where they are none."""
+    widths, costs = numbers[::2], numbers[1::2]
+    sound = (
+        len(widths) == len(costs) > 1
+        and all(width == int(width) and 1 <= width <= 4096 for width in widths)
+        and all(0.0 < cost < 3600.0 for cost in costs)
+        and 1.0 in widths
+    )
+    return {int(width): cost for width, cost in zip(widths, costs, strict=True)} if sound else {}

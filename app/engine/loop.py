@@ -26,7 +26,7 @@ from app.engine.sampling import Sampler
 from app.engine.statistics import Statistics
 from app.engine.verify import Rule, block_rule, match_rule, verify_sampled
 from app.errors import ContextError
-from app.llama import Cancelled, Context
+from app.llama.context import Cancelled, Context
 from proposers.base import NOTHING, Proposal, Proposer
 
 

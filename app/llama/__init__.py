@@ -1,14 +1,6 @@
 """The only code that touches llama_cpp: models, contexts, requantising, native logs."""
 
-from app.llama.context import Cancelled, Context, ContextSettings
-from app.llama.model import MemoryShort, Model, ModelSettings, VocabularyFacts
+from app.llama.threads import bound_spinning
 
-__all__ = [
-    "Cancelled",
-    "Context",
-    "ContextSettings",
-    "MemoryShort",
-    "Model",
-    "ModelSettings",
-    "VocabularyFacts",
-]
+# Before any file of this folder loads llama.cpp, which reads this once.
+bound_spinning()

@@ -10,8 +10,6 @@ import ctypes
 import time
 import weakref
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Literal
 
 import llama_cpp
 import numpy as np
@@ -20,9 +18,8 @@ from numpy.typing import NDArray
 from app.errors import SpecchatError
 from app.llama.model import MemoryShort, Model, memory_was_short
 from app.llama.native import native_log
+from app.llama.settings import ContextSettings
 from app.llama.threads import performance_cores
-
-CacheType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"]
 
 _CACHE_TYPES = {"f32": 0, "f16": 1, "q4_0": 2, "q4_1": 3, "q5_0": 6, "q5_1": 7, "q8_0": 8, "bf16": 30}
 _FLASH = {"auto": -1, "off": 0, "on": 1}
@@ -38,23 +35,6 @@ MAX_ROWS = 64
 
 class Cancelled(Exception):
     """A long forward was stopped by `Context.stop`; the cache holds a whole prefix of its tokens."""
-
-
-@dataclass(frozen=True, slots=True)
-class ContextSettings:
-    """threads: None for the performance cores; chunk: tokens of one prefill step.
-
-    exact: logits must not depend on the width of their pass, so a pass is never one wide: a single
-    token carries a throw-away position that is rolled back.
-    """
-
-    threads: int | None = None
-    flash_attention: Literal["auto", "on", "off"] = "auto"
-    cache_type: CacheType = "f16"
-    chunk: int = 512
-    sequences: int = 1
-    hidden_states: bool = False
-    exact: bool = False
 
 
 class Context:

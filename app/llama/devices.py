@@ -121,6 +121,21 @@ def cpu_features(system_info: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+def cpu_device_function(name: str) -> tuple[int, int] | None:
+    """The CPU's device, and the address of a function that its backend offers; None where it has none."""
+    native_log()
+    by_type, of_device = ggml("ggml_backend_dev_by_type"), ggml("ggml_backend_dev_backend_reg")
+    find = ggml("ggml_backend_reg_get_proc_address")
+    if by_type is None or of_device is None or find is None:
+        return None
+    by_type.argtypes, by_type.restype = [ctypes.c_int], ctypes.c_void_p
+    of_device.argtypes, of_device.restype = [ctypes.c_void_p], ctypes.c_void_p
+    find.argtypes, find.restype = [ctypes.c_void_p, ctypes.c_char_p], ctypes.c_void_p
+    device = by_type(_KINDS.index("cpu"))
+    address = find(of_device(device), name.encode()) if device else None
+    return (device, address) if address else None
+
+
 def _backends() -> Iterator[str]:
     count, get = ggml("ggml_backend_reg_count"), ggml("ggml_backend_reg_get")
     if count is None or get is None:

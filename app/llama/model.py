@@ -14,8 +14,10 @@ from pathlib import Path
 import llama_cpp
 
 from app.errors import SpecchatError
+from app.llama.layouts import choose_layouts
 from app.llama.native import native_log
 from app.llama.rpc import add_servers, device_list
+from app.llama.settings import ModelSettings
 
 # How llama.cpp, the GPU backends and the system say that there was no memory.
 _SHORT = re.compile(r"alloc|out of memory|insufficient memory|memory is full", re.IGNORECASE)
@@ -23,19 +25,6 @@ _SHORT = re.compile(r"alloc|out of memory|insufficient memory|memory is full", r
 
 class MemoryShort(SpecchatError):
     """llama.cpp found no memory for weights or for a context: less of it may fit."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelSettings:
-    """How weights are held. gpu_layers: layers on the GPU, -1 for all that llama.cpp can place.
-
-    rpc: llama.cpp's RPC servers, each HOST:PORT, which count as GPUs.
-    """
-
-    gpu_layers: int = -1
-    mmap: bool = True
-    vocabulary_only: bool = False
-    rpc: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +61,7 @@ class Model:
         parameters = llama_cpp.llama_model_default_params()
         parameters.n_gpu_layers = settings.gpu_layers
         parameters.vocab_only = settings.vocabulary_only
+        parameters.use_extra_bufts = choose_layouts(settings.layouts)
         if not settings.mmap:
             parameters.load_mode = llama_cpp.LLAMA_LOAD_MODE_NONE
         if progress is not None:

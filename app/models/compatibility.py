@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.llama import Model
+from app.llama.model import Model
 
 # Real pairs differ by padding at the end (Qwen2.5: 151,936 and 152,064 tokens).
 _SIZE_DIFFERENCE = 128

@@ -24,10 +24,15 @@ _CELLS = 256
 _TOKEN, _MERGE, _POSITION = 155, 195, 128
 _FLOAT = 4
 
-# Types that llama.cpp's CPU code keeps a second, reordered copy of (ggml-cpu/repack.cpp).
+# Types that llama.cpp's CPU code keeps a second, reordered copy of: its own layouts (ggml-cpu/repack.cpp)
+# and AMX's (ggml-cpu/amx/amx.cpp), each for tensors whose rows are a multiple of a number.
 _REPACKED_X86 = frozenset({"Q4_0", "Q4_K", "IQ4_NL", "MXFP4"})
 _REPACKED_ARM = _REPACKED_X86 | {"Q5_K", "Q6_K", "Q8_0"}
 _REPACKED_ROWS = 8
+_AMX = frozenset({"Q4_0", "Q4_1", "Q8_0", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS", "F16"})
+_AMX_ROWS = 32
+# A sum beside each block of 34 bytes.
+_AMX_GROWTH = {"Q8_0": 38 / 34}
 # Tables that are looked up, not multiplied with.
 _TABLES = ("token_embd.", "per_layer_token_embd.", "position_embd.", "token_types.")
 
@@ -63,6 +68,25 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
+class Copies:
+    """Which weights the CPU holds a second time, laid out for its kernels.
+
+    repacked: labels of the types that llama.cpp's own layouts hold. amx: whether AMX's come first.
+    """
+
+    repacked: frozenset[str] = frozenset()
+    amx: bool = False
+
+    def of(self, tensor: Tensor) -> int:
+        """Bytes of the copy of a tensor that is multiplied with, 0 for none."""
+        if len(tensor.shape) < 2:
+            return 0
+        if self.amx and tensor.label in _AMX and tensor.shape[1] % _AMX_ROWS == 0:
+            return int(tensor.size * _AMX_GROWTH.get(tensor.label, 1.0))
+        return tensor.size if tensor.label in self.repacked and tensor.shape[1] % _REPACKED_ROWS == 0 else 0
+
+
+@dataclass(frozen=True, slots=True)
 class Parts:
     """An estimate, piece by piece. layers, copies, cache: for each layer, first to last.
 
@@ -90,20 +114,18 @@ def estimate(
     *,
     flash_attention: bool = True,
     mmap: bool = True,
-    repacked: Collection[str] | None = None,
+    copies: Copies | None = None,
 ) -> Estimate:
     """Memory of a model that runs on the CPU with this context.
 
-    cache_type: as --kv-type has it. chunk: tokens of one prefill step. repacked: labels of the types
-    that the CPU holds reordered copies of; None for what this kind of processor usually does.
+    cache_type: as --kv-type has it. chunk: tokens of one prefill step. copies: which weights the CPU holds
+    reordered; None for what this kind of processor usually does.
     """
-    held = parts(
-        header, context_length, cache_type, chunk, flash_attention=flash_attention, repacked=repacked
-    )
+    held = parts(header, context_length, cache_type, chunk, flash_attention=flash_attention, copies=copies)
     weights = sum(held.layers) + held.table + held.head
-    copies = sum(held.copies) + held.head_copy
+    copied = sum(held.copies) + held.head_copy
     # Without a map there is no file beside the copy, save for a table that is both looked up and copied.
-    doubled = copies if mmap else (held.head_copy if not held.head else 0)
+    doubled = copied if mmap else (held.head_copy if not held.head else 0)
     return Estimate(
         weights=weights + doubled + held.rest,
         cache=sum(held.cache),
@@ -119,23 +141,26 @@ def parts(
     chunk: int = 512,
     *,
     flash_attention: bool = True,
-    repacked: Collection[str] | None = None,
+    copies: Copies | None = None,
 ) -> Parts:
     """The pieces of an estimate, for a model that is spread over devices."""
-    if repacked is None:
-        repacked = _REPACKED_ARM if platform.machine().lower() in ("arm64", "aarch64") else _REPACKED_X86
+    if copies is None:
+        arm = platform.machine().lower() in ("arm64", "aarch64")
+        copies = Copies(_REPACKED_ARM if arm else _REPACKED_X86)
     shape = _Shape(header)
     cells = -(-context_length // _CELLS) * _CELLS
     tokens = min(cells, max(chunk, LOGIT_ROWS))
-    layers, copies = [0] * shape.layers, [0] * shape.layers
+    layers, copied = [0] * shape.layers, [0] * shape.layers
     table = head = head_copy = 0
     tied = all(tensor.name != "output.weight" for tensor in header.tensors)
     for tensor in header.tensors:
-        copy = tensor.size if _is_repacked(tensor, repacked, tied) else 0
+        # A table that is the product with the vocabulary as well is held once as each.
+        table_only = tensor.name.startswith(_TABLES) and not (tied and tensor.name == "token_embd.weight")
+        copy = 0 if table_only else copies.of(tensor)
         layer = _layer(tensor.name)
         if layer is not None and layer < shape.layers:
             layers[layer] += tensor.size
-            copies[layer] += copy
+            copied[layer] += copy
         elif tensor.name.startswith("output"):
             head += tensor.size
             head_copy += copy
@@ -149,7 +174,7 @@ def parts(
     elements, size = _BLOCKS[cache_type]
     return Parts(
         layers=tuple(layers),
-        copies=tuple(copies),
+        copies=tuple(copied),
         cache=tuple(
             shape.cached(layer) * cells * size // elements + shape.state(layer)
             for layer in range(shape.layers)
@@ -164,7 +189,7 @@ def parts(
 
 
 def repacked_types(cpu_features: Collection[str]) -> frozenset[str]:
-    """Labels of the types that are held reordered, by the CPU's features as llama.cpp names them."""
+    """Labels of the types that llama.cpp's own layouts hold, by the CPU's features as it names them."""
     if "REPACK" not in cpu_features:
         return frozenset()
     if "DOTPROD" in cpu_features or "MATMUL_INT8" in cpu_features:
@@ -179,13 +204,6 @@ def _layer(name: str) -> int | None:
     first, _, rest = name.partition(".")
     number = rest.partition(".")[0]
     return int(number) if first == "blk" and number.isdecimal() else None
-
-
-def _is_repacked(tensor: Tensor, repacked: Collection[str], tied: bool) -> bool:
-    if tensor.label not in repacked or len(tensor.shape) < 2 or tensor.shape[1] % _REPACKED_ROWS:
-        return False
-    # A table that is the product with the vocabulary as well is held once as each.
-    return not tensor.name.startswith(_TABLES) or (tied and tensor.name == "token_embd.weight")
 
 
 class _Shape:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from app.models.estimate import Estimate, Parts, estimate, parts
+from app.models.estimate import Copies, Estimate, Parts, estimate, parts
 from app.models.gguf import Header
 
 __all__ = ["DEFAULT_CONTEXT", "SMALLEST_CONTEXT", "Estimate", "Fit", "Memory", "estimate", "fit"]
@@ -74,7 +74,7 @@ def fit(
     beside: Sequence[Header] = (),
     flash_attention: bool = True,
     mmap: bool = True,
-    repacked: Collection[str] | None = None,
+    copies: Copies | None = None,
 ) -> Fit:
     """Choose what is None (context_length) or -1 (gpu_layers); say where what is set does not fit.
 
@@ -85,7 +85,7 @@ def fit(
 
     def pieces(length: int) -> list[Parts]:
         return [
-            parts(each, length, cache_type, flash_attention=flash_attention, repacked=repacked)
+            parts(each, length, cache_type, flash_attention=flash_attention, copies=copies)
             for each in headers
         ]
 
@@ -127,7 +127,7 @@ def fit(
         context_length=length,
         gpu_layers=gpu_layers if gpu_layers >= 0 or whole else layers,
         estimate=_sum(
-            estimate(each, length, cache_type, flash_attention=flash_attention, mmap=mmap, repacked=repacked)
+            estimate(each, length, cache_type, flash_attention=flash_attention, mmap=mmap, copies=copies)
             for each in headers
         ),
         problem=problem,

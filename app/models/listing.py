@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from app.errors import SpecchatError
 from app.models.catalogue import Entry, Part, catalogue, shipped_catalogue
 from app.models.discovery import Found, LeftOut, discover
+from app.models.estimate import Copies
 from app.models.facts import Facts, facts_of
 from app.models.fit import Memory, fit
 from app.models.gguf import Header, read_header
@@ -33,12 +34,12 @@ def look(
     bundled: Path | None = None,
     named: Path | None = None,
     here_only: bool = False,
-    repacked: Collection[str] | None = None,
+    copies: Copies | None = None,
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> Listing:
     """Look at every place, in `folders` too. named: one more file. report: headers read, of how many.
 
-    repacked: as `fit` has it. A fault in the person's catalogue is told in the listing.
+    copies: as `fit` has it. A fault in the person's catalogue is told in the listing.
     """
     fault = None
     try:
@@ -59,7 +60,7 @@ def look(
             except SpecchatError as error:  # it changed meanwhile
                 known[each.path] = Facts(problem=str(error))
     here = _parts_here(entries, found)
-    listed = rows(found, known, headers, entries, here, memory, repacked)
+    listed = rows(found, known, headers, entries, here, memory, copies)
     if here_only:
         listed = tuple(row for row in listed if row.path)
     return Listing(listed, tuple(_passed(each) for each in left_out), fault)
@@ -72,7 +73,7 @@ def rows(
     entries: Mapping[str, Entry],
     here: Mapping[Part, Path],
     memory: Memory,
-    repacked: Collection[str] | None = None,
+    copies: Copies | None = None,
 ) -> tuple[Row, ...]:
     """What is here first, by name; then what can be downloaded, in the catalogue's order; last what is no
     model to chat with.
@@ -106,7 +107,7 @@ def rows(
             for problem in (_pair(header, headers[each.path]),)
         ]
         others.sort(key=lambda each: (each.problem is not None, each.size, each.name))
-        whole.append(replace(row, drafts=tuple(others), room=_room(header, memory, repacked)))
+        whole.append(replace(row, drafts=tuple(others), room=_room(header, memory, copies)))
     return tuple(sorted(whole, key=_place))
 
 
@@ -176,9 +177,9 @@ def _pair(target: Header, draft: Header) -> str | None:
         return str(error)
 
 
-def _room(header: Header, memory: Memory, repacked: Collection[str] | None) -> Room | None:
+def _room(header: Header, memory: Memory, copies: Copies | None) -> Room | None:
     try:
-        chosen = fit(header, memory, repacked=repacked)
+        chosen = fit(header, memory, copies=copies)
     except SpecchatError:  # it changed meanwhile
         return None
     layers = (header.block_count or 0) + 1

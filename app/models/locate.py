@@ -10,7 +10,8 @@ from pathlib import Path
 
 from app.chat.gate import clean
 from app.errors import SpecchatError
-from app.llama import Model, ModelSettings
+from app.llama.model import Model
+from app.llama.settings import ModelSettings
 from app.models.catalogue import Entry, Part, catalogue
 from app.models.chat_file import chat_problem
 from app.models.compatibility import draft_problem

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import signal
 import subprocess
 import tempfile
 import threading
@@ -11,9 +10,9 @@ from collections.abc import Callable, Sequence
 from typing import IO, BinaryIO, Protocol, cast
 
 from app.chat.gate import clean
+from app.children import how_it_ended, python_command
 from app.process.frames import read_frame, write_frame
 from app.process.messages import Command, Crashed, Event, Quit
-from app.process.start import python_command
 
 CHILD = python_command("app.process.child")
 _LAST_BYTES = 4000
@@ -92,14 +91,4 @@ class EngineClient:
                 size = log.seek(0, 2)
                 log.seek(max(0, size - _LAST_BYTES))
                 details = clean(log.read().decode("utf-8", "replace")).strip()
-                deliver(Crashed(_how(status), details))
-
-
-def _how(status: int) -> str:
-    """How a process ended, for a sentence that begins with "The engine"."""
-    if status >= 0:
-        return f"ended with code {status}"
-    try:
-        return f"was killed by {signal.Signals(-status).name}"
-    except ValueError:
-        return f"was killed by signal {-status}"
+                deliver(Crashed(how_it_ended(status), details))

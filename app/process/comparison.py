@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from app.engine.events import Finished
 from app.engine.loop import Engine
-from app.llama import Model
+from app.llama.model import Model
 from app.process.messages import Divergence
 
 

@@ -10,7 +10,7 @@ from app.assembly import Assembly, Setup, template_for
 from app.chat.message import Message
 from app.chat.prompt import encode
 from app.errors import SpecchatError
-from app.llama import ContextSettings, ModelSettings
+from app.llama.settings import ContextSettings, ModelSettings
 from app.process.messages import Asked, Load, Loaded, Option, SetProposer, Switched
 from proposers.registry import KINDS
 
@@ -44,6 +44,7 @@ class LoadedModel:
                 exact=command.exact,
             ),
             bridge=command.bridge,
+            died=command.died,
         )
         self.assembly = self._stack.enter_context(
             Assembly(setup, stop=stop, agree=self._agree, say=say, warn=warn, progress=progress)

@@ -27,7 +27,7 @@ class Load:
     """Load a model in place of the one that is loaded. None stands for the default of each.
 
     bridge: a draft with another vocabulary drafts by way of its text. rpc: HOST:PORT of servers that take
-    layers.
+    layers. died: how the process ended that loaded it last, "" if it did not.
     """
 
     model: str | None = None
@@ -42,6 +42,7 @@ class Load:
     template: str | None = None
     bridge: bool = False
     rpc: tuple[str, ...] = ()
+    died: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from app.errors import SpecchatError
-from app.loading import cpu_repacks, machine_memory
+from app.loading import cpu_copies, machine_memory
 from app.models.fit import Memory
 from app.models.listing import look
 from app.models.locate import bundled_model
@@ -28,7 +28,7 @@ def find_models(
                 [Path(folder) for folder in command.folders],
                 memory or machine_memory(),
                 bundled=bundled_model(),
-                repacked=cpu_repacks(),
+                copies=cpu_copies(),
             )
         except SpecchatError as error:
             deliver(Failed(type(command).__name__, None, str(error)))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
 from app.chat.conversation import Answer, Conversation, End, Question
+from app.children import is_native
 from app.engine.settings import Sampling
 from app.process.client import Link
 from app.process.messages import (
@@ -125,6 +126,8 @@ class Chat:
         self._again = False
         # The engine's process is not there: it was never started, or has ended.
         self._ended = True
+        # What the engine was last told to load.
+        self._sent = load
         self._saved = 0.0
 
     # What a person does ---------------------------------------------------------------------
@@ -167,6 +170,8 @@ class Chat:
 
     def _send(self, command: Load | FindModels) -> None:
         """Send to an engine that may have to be started first."""
+        if isinstance(command, Load):
+            self._sent = command
         if self._ended:
             self._ended = False
             self._link.start(self._deliver)
@@ -479,13 +484,18 @@ class Chat:
         self._view.state_changed()
 
     def _crashed(self, event: Crashed) -> None:
-        # A model that kills the engine as it is loaded would do so for ever.
+        # A model that kills the engine as it is loaded is tried once more, then it would do so for ever.
         restart = self.loaded is not None
+        may_live = not restart and not self._sent.died and is_native(event.reason)
         self._ended = True
         self.loaded = None
         self.comparing = False
         self._cut_short("crashed")
         self._state(EngineState("stopped"))
+        if may_live:
+            self._state(EngineState("loading", "the model once more"))
+            self._send(replace(self.load, died=event.reason))
+            return
         if restart:
             self.start()
         self._view.crashed(event, restart)

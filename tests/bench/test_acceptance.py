@@ -24,7 +24,9 @@ from app.bench.acceptance import (
 )
 from app.engine.settings import Sampling
 from app.engine.verify import block_rule, match_rule, token_rule, verify_sampled
-from app.llama import Context, ContextSettings, Model
+from app.llama.context import Context
+from app.llama.model import Model
+from app.llama.settings import ContextSettings
 from proposers.base import Distribution
 from proposers.draft import Draft
 from tests.conftest import Ask

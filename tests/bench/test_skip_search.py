@@ -16,7 +16,7 @@ from app.bench.layer_choice import Layers, expected, greedy_search, overlap, sur
 from app.bench.prompts import Prompt
 from app.bench.skip_search import main
 from app.errors import SpecchatError, UsageError
-from app.llama import Cancelled, Context
+from app.llama.context import Cancelled, Context
 from app.models.gguf import read_header
 from app.models.skip import content_digest, load_choice, save_choice, write_skip
 from proposers.base import Distribution

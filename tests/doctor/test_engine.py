@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from app.children import how_it_ended
 from app.doctor.check import Check
 from app.doctor.engine import (
     answer_check,
@@ -23,7 +24,7 @@ from app.doctor.engine import (
 from app.doctor.facts import AnswerFacts, BuildFacts, DeviceFacts, Died, Refused
 from app.doctor.hardware import Card
 from app.doctor.host import Host
-from app.doctor.native import ask, ask_answer, ask_build, how
+from app.doctor.native import ask, ask_answer, ask_build
 from app.models.memory import SystemMemory
 
 HOST = Host((3, 12, 0), "linux", "x86_64", "pip install")
@@ -169,9 +170,9 @@ def test_a_process_that_cannot_be_started_is_named(tmp_path: Path) -> None:
 
 
 def test_windows_kinds_of_death() -> None:
-    assert how(0xC000001D) == "was killed by SIGILL"
-    assert how(0xC0000005) == "was killed by SIGSEGV"
-    assert how(3) == "ended with code 3"
+    assert how_it_ended(0xC000001D) == "was killed by SIGILL"
+    assert how_it_ended(0xC0000005) == "was killed by SIGSEGV"
+    assert how_it_ended(3) == "ended with code 3"
 
 
 def test_an_app_of_somebody_elses_does_not_stand_in_the_way(

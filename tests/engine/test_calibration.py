@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from app.engine.calibration import WIDTHS, calibrate, curve
-from app.llama import Context, Model
+from app.llama.context import Context
+from app.llama.model import Model
 
 
 def test_a_width_is_compared_with_the_plain_pass_beside_it() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from app.bench.identity import TOKENS, VARIANTS, compare
 from app.bench.workbench import Workbench
-from app.llama import ContextSettings
+from app.llama.settings import ContextSettings
 from proposers.draft import Draft
 
 PROMPTS = 10

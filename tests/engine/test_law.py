@@ -24,7 +24,9 @@ from app.engine.loop import Engine
 from app.engine.sampling import Sampler
 from app.engine.settings import Sampling
 from app.engine.verify import Rows, Rule, block_rule, token_rule
-from app.llama import Context, ContextSettings, Model
+from app.llama.context import Context
+from app.llama.model import Model
+from app.llama.settings import ContextSettings
 from proposers.base import Proposer
 from proposers.draft import Draft
 from proposers.lookup import Lookup

@@ -13,7 +13,9 @@ from app.engine.events import Finished, Pass, Prefill, Request
 from app.engine.loop import Engine
 from app.engine.settings import Sampling
 from app.errors import ContextError
-from app.llama import Context, ContextSettings, Model
+from app.llama.context import Context
+from app.llama.model import Model
+from app.llama.settings import ContextSettings
 from proposers.base import Proposer
 from proposers.draft import Draft
 from proposers.lookup import Lookup

@@ -14,7 +14,8 @@ from app.engine.control import ThroughputController
 from app.engine.events import Finished, Request
 from app.engine.loop import Engine
 from app.engine.settings import Sampling
-from app.llama import Context, Model
+from app.llama.context import Context
+from app.llama.model import Model
 from proposers.lookup import Lookup
 
 

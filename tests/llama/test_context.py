@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from app.llama import Cancelled, Context, ContextSettings, Model
-from app.llama.context import MAX_ROWS
+from app.llama.context import MAX_ROWS, Cancelled, Context
+from app.llama.model import Model
+from app.llama.settings import ContextSettings
 
 Rows = NDArray[np.float32]
 SETTINGS = ContextSettings(threads=1, chunk=64, sequences=3)
@@ -254,7 +255,9 @@ LAST_ROWS = """
 import sys
 from pathlib import Path
 import numpy as np
-from app.llama import Context, ContextSettings, Model
+from app.llama.context import Context
+from app.llama.model import Model
+from app.llama.settings import ContextSettings
 tokens = list(range(3, 3 + int(sys.argv[2])))
 with Model(Path(sys.argv[1])) as model:
     rows = []
@@ -274,7 +277,9 @@ def test_hidden_states_keep_the_last_rows(tiny_path: Path, total: int) -> None:
 SMALL = """
 import sys
 from pathlib import Path
-from app.llama import Context, ContextSettings, Model
+from app.llama.context import Context
+from app.llama.model import Model
+from app.llama.settings import ContextSettings
 with Model(Path(sys.argv[1])) as model:
     with Context(model, int(sys.argv[2]), ContextSettings(threads=1)) as context:
         context.forward(list(range(3, 3 + context.capacity)))
@@ -291,7 +296,9 @@ def test_a_tiny_context_does_not_abort(tiny_path: Path, length: int) -> None:
 CYCLES = """
 import sys
 from pathlib import Path
-from app.llama import Context, ContextSettings, Model
+from app.llama.context import Context
+from app.llama.model import Model
+from app.llama.settings import ContextSettings
 def resident():
     return int(Path("/proc/self/statm").read_text().split()[1])
 def cycle():

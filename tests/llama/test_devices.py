@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from app.errors import SpecchatError, UsageError
-from app.llama import Model, ModelSettings
 from app.llama.devices import build_facts, cpu_features, devices, ggml, supports_rpc
+from app.llama.model import Model
 from app.llama.rpc import add_servers, checked_address, device_list
+from app.llama.settings import ModelSettings
 
 
 def test_the_cpu_is_among_the_devices() -> None:

@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from app.errors import SpecchatError
-from app.llama import Context, ContextSettings, Model, ModelSettings
+from app.llama.context import Context
+from app.llama.model import Model
+from app.llama.settings import ContextSettings, ModelSettings
 from tests.tiny import BOS, BYTES, CHATML, EOS, IM_END, IM_START, write_tiny
 
 TEXTS = [
@@ -184,7 +186,9 @@ QUIET = """
 import sys
 from pathlib import Path
 from app.errors import SpecchatError
-from app.llama import Context, ContextSettings, Model
+from app.llama.context import Context
+from app.llama.model import Model
+from app.llama.settings import ContextSettings
 from app.llama.native import native_log
 with Model(Path(sys.argv[1])) as model, Context(model, 256, ContextSettings(threads=1)) as context:
     context.forward([3, 4, 5])

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from app.errors import SpecchatError
-from app.llama import Context, ContextSettings, Model
+from app.llama.context import Context
+from app.llama.model import Model
 from app.llama.quantise import FileType, requantise
+from app.llama.settings import ContextSettings
 from app.models.gguf import read_header
 
 

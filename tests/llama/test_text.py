@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.llama import Model, ModelSettings
+from app.llama.model import Model
+from app.llama.settings import ModelSettings
 from app.llama.text import TextStream
 
 

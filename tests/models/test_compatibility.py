@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from app.errors import SpecchatError
-from app.llama import Model, ModelSettings
+from app.llama.model import Model
+from app.llama.settings import ModelSettings
 from app.models.compatibility import draft_problem
 from app.models.locate import open_draft
 from tests.tiny import BOS, EOS, IM_END, Extra, _tokenizer, write_tiny

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from app.errors import SpecchatError
-from app.llama import Model, ModelSettings
+from app.llama.model import Model
+from app.llama.settings import ModelSettings
 from app.models.compatibility import draft_problem
 from app.models.gguf import read_header
 from app.models.pairs import pair_problem, token_problem

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
-import llama_cpp
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from app.errors import SpecchatError, UsageError
+from app.llama.context import Context
+from app.llama.model import Model
+from app.llama.settings import ContextSettings, ModelSettings
 from app.models import skip
 from app.models.chat_file import chat_problem
 from app.models.gguf import read_header
@@ -34,26 +35,10 @@ TOKENS = [259, 70, 80, 90, 100, 110, 120, 130, 260, 13]
 
 def logits(path: Path, tokens: Sequence[int]) -> NDArray[np.float32]:
     """Logits (len(tokens), V) of one pass of llama.cpp over the tokens."""
-    settings = llama_cpp.llama_model_default_params()
-    settings.n_gpu_layers = 0
-    model = llama_cpp.llama_model_load_from_file(str(path).encode(), settings)
-    assert model, f"{path} does not load"
-    options = llama_cpp.llama_context_default_params()
-    options.n_ctx, options.n_threads, options.n_threads_batch = 256, 1, 1
-    context = llama_cpp.llama_init_from_model(model, options)
-    batch = llama_cpp.llama_batch_init(len(tokens), 0, 1)
-    batch.n_tokens = len(tokens)
-    for position, token in enumerate(tokens):
-        batch.token[position], batch.pos[position] = token, position
-        batch.n_seq_id[position], batch.seq_id[position][0], batch.logits[position] = 1, 0, 1
-    assert llama_cpp.llama_decode(context, batch) == 0
-    width = llama_cpp.llama_vocab_n_tokens(llama_cpp.llama_model_get_vocab(model))
-    pointer = ctypes.cast(llama_cpp.llama_get_logits(context), ctypes.POINTER(ctypes.c_float))
-    rows: NDArray[np.float32] = np.ctypeslib.as_array(pointer, shape=(len(tokens), width)).copy()
-    llama_cpp.llama_batch_free(batch)
-    llama_cpp.llama_free(context)
-    llama_cpp.llama_model_free(model)
-    return rows
+    settings = ModelSettings(gpu_layers=0)
+    with Model(path, settings) as model, Context(model, 256, ContextSettings(threads=1)) as context:
+        rows: NDArray[np.float32] = context.forward(tokens, len(tokens)).copy()
+        return rows
 
 
 def test_no_layer_dropped_gives_the_same_logits(tmp_path: Path) -> None:

@@ -15,7 +15,9 @@ from app.engine.events import Finished, Pass, Request
 from app.engine.loop import Engine
 from app.engine.sampling import Sampler
 from app.engine.settings import Sampling
-from app.llama import Context, ContextSettings, Model
+from app.llama.context import Context
+from app.llama.model import Model
+from app.llama.settings import ContextSettings
 from app.settings.file import read_settings
 from app.tui.run import with_arguments
 from proposers.base import Proposer

@@ -9,7 +9,9 @@ import pytest
 
 from app.engine.sampling import Sampler
 from app.engine.settings import Sampling
-from app.llama import Context, ContextSettings, Model
+from app.llama.context import Context
+from app.llama.model import Model
+from app.llama.settings import ContextSettings
 from proposers.confidence import Confidence
 from proposers.draft import Draft
 from tests.tiny import write_tiny

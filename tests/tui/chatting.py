@@ -45,9 +45,9 @@ class Chatting:
         for _ in range(3):
             await self.pilot.pause()
 
-    async def until(self, condition: Callable[[], bool]) -> None:
+    async def until(self, condition: Callable[[], bool], seconds: float = 4.0) -> None:
         """Wait for it, not for ever."""
-        for _ in range(200):
+        for _ in range(int(seconds / 0.02)):
             if condition():
                 return
             await asyncio.sleep(0.02)

@@ -15,7 +15,9 @@ from app.engine.events import ENOUGH_PLAIN, Finished, Pass, Prefill, Request
 from app.engine.expectation import expected_tokens
 from app.engine.loop import Engine
 from app.engine.settings import Sampling
-from app.llama import Context, ContextSettings, Model
+from app.llama.context import Context
+from app.llama.model import Model
+from app.llama.settings import ContextSettings
 from app.tui.panel import figures as panel_figures
 from app.tui.panel.drawing import bar, big, percent, rate, ratio, seconds, sparkline, whole
 from app.tui.panel.figures import (

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from app.bench.replay import Auto, agreeing
-from app.engine.knowledge import VERSION, Knowledge, curve_numbers, curve_of
+from app.engine.costs import curve_numbers, curve_of
+from app.knowledge import VERSION, Knowledge
 
 CURVE = {1: 0.01, 2: 0.012, 9: 0.03}
 

@@ -1,4 +1,4 @@
-"""What was learned on this machine, kept between runs: cost curves and acceptance, by what they hold for.
+"""What was learned on this machine, kept between runs: what passes cost, what was accepted, what crashes.
 
 It may be lost, stale or damaged at any time: then it is learned again. Whatever it says, the ledger
 bounds what a wrong choice costs.
@@ -10,12 +10,24 @@ import contextlib
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
+
+import platformdirs
 
 VERSION = 1
 # Sets that are kept: the oldest make room.
 _MOST = 200
+
+
+def cache_folder() -> Path:
+    """Where everything is kept that can be made again."""
+    return Path(platformdirs.user_cache_dir("specchat", appauthor=False))
+
+
+def knowledge_file() -> Path:
+    """What was learned on this machine."""
+    return cache_folder() / "knowledge.json"
 
 
 class Knowledge:
@@ -55,23 +67,6 @@ class Knowledge:
         """Remove all of it. Raises OSError where the file cannot be removed."""
         self._known, self._written = {}, {}
         self._path.unlink(missing_ok=True)
-
-
-def curve_numbers(seconds: Mapping[int, float]) -> tuple[float, ...]:
-    """A cost curve as numbers: width, seconds, width, seconds, …"""
-    return tuple(number for width, cost in sorted(seconds.items()) for number in (float(width), cost))
-
-
-def curve_of(numbers: Sequence[float]) -> dict[int, float]:
-    """The cost curve of these numbers; {} where they are none."""
-    widths, costs = numbers[::2], numbers[1::2]
-    sound = (
-        len(widths) == len(costs) > 1
-        and all(width == int(width) and 1 <= width <= 4096 for width in widths)
-        and all(0.0 < cost < 3600.0 for cost in costs)
-        and 1.0 in widths
-    )
-    return {int(width): cost for width, cost in zip(widths, costs, strict=True)} if sound else {}
 
 
 def _read(path: Path) -> dict[str, tuple[float, ...]]:

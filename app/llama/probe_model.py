@@ -1,0 +1,82 @@
+"""A model of a megabyte with random weights in the formats that llama.cpp lays out anew for a CPU."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+_WIDTH, _INNER, _HEADS, _VOCABULARY = 256, 512, 4, 256
+_ALIGNMENT = 32
+# Types of values and tensors in a GGUF (the format's specification, version 3).
+_UINT32, _FLOAT32, _STRING = 4, 6, 8
+_F32, _Q4_0, _Q8_0 = 0, 2, 8
+# Bytes behind the scale of a block of 32 weights, and a scale that gives weights of a usual size.
+_BLOCK = {_Q4_0: (16, 0.02), _Q8_0: (32, 0.001)}
+
+
+def write_probe_model(path: Path) -> Path:
+    """Write it and return the path. Two layers of the architecture "llama", without a vocabulary."""
+    metadata: dict[str, str | int | float] = {
+        "general.architecture": "llama",
+        "tokenizer.ggml.model": "no_vocab",
+        "llama.vocab_size": _VOCABULARY,
+        "llama.context_length": 512,
+        "llama.embedding_length": _WIDTH,
+        "llama.block_count": 2,
+        "llama.feed_forward_length": _INNER,
+        "llama.attention.head_count": _HEADS,
+        "llama.attention.layer_norm_rms_epsilon": 1e-5,
+    }
+    head = [*map(_entry, metadata, metadata.values())]
+    data: list[bytes] = []
+    offset = 0
+    tensors = list(_tensors())
+    for name, columns, rows, kind in tensors:
+        values = _values(columns, rows, kind, seed=len(data))
+        shape = struct.pack("<IQQ", 2, columns, rows) if rows > 1 else struct.pack("<IQ", 1, columns)
+        head.append(_text(name) + shape + struct.pack("<IQ", kind, offset))
+        data.append(values + bytes(-len(values) % _ALIGNMENT))
+        offset += len(data[-1])
+    start = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(metadata)) + b"".join(head)
+    path.write_bytes(start + bytes(-len(start) % _ALIGNMENT) + b"".join(data))
+    return path
+
+
+def _tensors() -> Iterator[tuple[str, int, int, int]]:
+    """Name, columns, rows and type of each tensor."""
+    yield "token_embd.weight", _WIDTH, _VOCABULARY, _Q8_0
+    yield "output.weight", _WIDTH, _VOCABULARY, _Q8_0
+    yield "output_norm.weight", _WIDTH, 1, _F32
+    for layer in range(2):
+        for name in ("attn_norm", "ffn_norm"):
+            yield f"blk.{layer}.{name}.weight", _WIDTH, 1, _F32
+        for name in ("attn_q", "attn_k", "attn_v", "attn_output"):
+            yield f"blk.{layer}.{name}.weight", _WIDTH, _WIDTH, _Q4_0
+        for name in ("ffn_gate", "ffn_up"):
+            yield f"blk.{layer}.{name}.weight", _WIDTH, _INNER, _Q8_0
+        yield f"blk.{layer}.ffn_down.weight", _INNER, _WIDTH, _Q4_0
+
+
+def _values(columns: int, rows: int, kind: int, seed: int) -> bytes:
+    if kind == _F32:
+        return np.ones(columns, np.float32).tobytes()
+    size, scale = _BLOCK[kind]
+    blocks = np.empty((rows * columns // 32, 2 + size), np.uint8)
+    blocks[:, :2] = np.array([scale], np.float16).view(np.uint8)
+    blocks[:, 2:] = np.random.default_rng(seed).integers(0, 256, (len(blocks), size))
+    return blocks.tobytes()
+
+
+def _entry(key: str, value: str | int | float) -> bytes:
+    if isinstance(value, str):
+        return _text(key) + struct.pack("<I", _STRING) + _text(value)
+    if isinstance(value, int):
+        return _text(key) + struct.pack("<II", _UINT32, value)
+    return _text(key) + struct.pack("<If", _FLOAT32, value)
+
+
+def _text(text: str) -> bytes:
+    return struct.pack("<Q", len(text)) + text.encode()

@@ -1,0 +1,43 @@
+"""How a model and its context are loaded. Plain values, to be had without llama.cpp."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+CacheType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"]
+
+# sound: the layouts that work on this machine (see layouts.py). all: those that llama.cpp would use.
+# plain: as the file has it.
+Layouts = Literal["sound", "all", "plain"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """How weights are held. gpu_layers: layers on the GPU, -1 for all that llama.cpp can place.
+
+    rpc: llama.cpp's RPC servers, each HOST:PORT, which count as GPUs.
+    """
+
+    gpu_layers: int = -1
+    mmap: bool = True
+    vocabulary_only: bool = False
+    rpc: tuple[str, ...] = ()
+    layouts: Layouts = "sound"
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSettings:
+    """threads: None for the performance cores; chunk: tokens of one prefill step.
+
+    exact: logits must not depend on the width of their pass, so a pass is never one wide: a single
+    token carries a throw-away position that is rolled back.
+    """
+
+    threads: int | None = None
+    flash_attention: Literal["auto", "on", "off"] = "auto"
+    cache_type: CacheType = "f16"
+    chunk: int = 512
+    sequences: int = 1
+    hidden_states: bool = False
+    exact: bool = False
