@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,7 @@ def test_a_chat_whose_engine_was_killed_answers(
                 chat = Chatting(app, ScriptedEngine(), pilot)
                 await chat.ask("Hello")
                 # A trial starts some processes, each of which loads llama.cpp.
-                await chat.until(lambda: answered(app), seconds=60.0)
+                await chat.until(partial(answered, app), seconds=60.0)
                 await chat.settle()
                 sentence = f"llama.cpp was killed by {signal} as it loaded {tiny_path.name}."
                 assert (sentence in chat.text) == first
