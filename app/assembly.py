@@ -11,7 +11,7 @@ from pathlib import Path
 
 from app.chat.template import Template, named_template
 from app.engine.control import ThroughputController
-from app.engine.costs import curve_numbers, curve_of
+from app.engine.costs import measured_of, numbers_of
 from app.engine.loop import Engine
 from app.errors import SpecchatError, UsageError
 from app.knowledge import Knowledge, cache_folder, knowledge_file
@@ -168,9 +168,9 @@ class Assembly:
             self.setup.context_settings.cache_type,
             self._warn,
         )
-        engine = Engine(context, self.proposers(proposer, context.capacity), ThroughputController())
-        engine.known_costs = curve_of(self._knowledge.get(self._curve_name(context.threads)))
-        return engine
+        remembered = measured_of(self._knowledge.get(self._costs_name(context.threads)))
+        proposers = self.proposers(proposer, context.capacity)
+        return Engine(context, proposers, ThroughputController(remembered))
 
     def _without_what_kills(self, path: Path, setup: Setup) -> Setup:
         """With only what llama.cpp survives on this machine."""
@@ -232,9 +232,9 @@ class Assembly:
 
     def remember(self, engine: Engine) -> None:
         """Keep what an engine of this assembly learned, for later runs."""
-        costs = engine.controller.costs
-        if costs:
-            self._knowledge.put(self._curve_name(engine.target.threads), curve_numbers(costs))
+        measured = engine.controller.measured
+        if measured:
+            self._knowledge.put(self._costs_name(engine.target.threads), numbers_of(measured))
         for proposer in engine.proposers:
             if proposer.knowledge:
                 self._knowledge.put(self._proposer_name(proposer.name), proposer.knowledge)
@@ -244,11 +244,11 @@ class Assembly:
     def _digest(self) -> str:
         return content_digest(self._header)
 
-    def _curve_name(self, threads: int) -> str:
-        """All that a cost curve depends on."""
+    def _costs_name(self, threads: int) -> str:
+        """All that the cost of a pass depends on, but its width and depth."""
         model, context = self._placed, self.setup.context_settings
         parts = (
-            *("curve", self._digest, platform.node(), threads, model.gpu_layers),
+            *("costs", self._digest, platform.node(), threads, model.gpu_layers),
             *(context.flash_attention, context.cache_type, context.exact),
         )
         return " ".join(map(str, parts))

@@ -47,9 +47,9 @@ class CopyAcceptance:
         """Another reply begins: what was right of late is no news for it."""
         self._fast = self._slow = _RATE
 
-    def survival(self, match: Match, repeats_reply: bool, limit: int) -> list[float]:
+    def survival(self, match: Match, repeats_reply: bool, limit: int, least: float = 0.0) -> list[float]:
         """The chances that the first 1, 2, … tokens of a copy are all accepted: `limit` of them, or as far
-        as they matter."""
+        as they matter; none where the first is below `least`."""
         base = _product(self._weights, self._features(match, repeats_reply))
         cells, length = self._cells, match.length
         cell = bisect_right(_LENGTHS, length) - 1
@@ -57,6 +57,8 @@ class CopyAcceptance:
         chance = 1.0
         while len(chances) < limit and chance > _NO_CHANCE:
             hazard = 1 / (1 + math.exp(-cells[cell] - base))
+            if not chances and hazard < least:
+                break
             # All lengths up to the next cell's share this one.
             until = _LENGTHS[cell + 1] if cell + 1 < len(_LENGTHS) else length + limit
             for _ in range(min(until - length, limit - len(chances))):

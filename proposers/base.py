@@ -104,6 +104,11 @@ class Proposer(Protocol):
         """Whether it drafts token by token and heeds `floor`."""
 
     @property
+    def run(self) -> int:
+        """How many of the last tokens its guesses would have had right, in a row, whether or not they were
+        sent; 0 where guessing costs time."""
+
+    @property
     def knowledge(self) -> tuple[float, ...]:
         """What it learned of its acceptance, for `know` of a later run; () where it learns nothing."""
 
@@ -121,9 +126,10 @@ class Proposer(Protocol):
     def catch_up(self, history: Sequence[int]) -> None:
         """Read those tokens now. `history` is the one seen last."""
 
-    def forecast(self, history: Sequence[int], limit: int) -> Sequence[float]:
+    def forecast(self, history: Sequence[int], limit: int, least: float = 0.0) -> Sequence[float]:
         """The chances that the first 1, 2, … tokens of a proposal for `history` are all accepted, by
-        what was seen so far; at most `limit`, fewer where it would propose fewer."""
+        what was seen so far; at most `limit`, fewer where it would propose fewer. It may be () where the
+        first of them is below `least`."""
 
     def propose(
         self,

@@ -36,6 +36,7 @@ class BridgedDraft:
     """Drafts with a model that has not the target's vocabulary."""
 
     stops = True
+    run = 0
 
     def __init__(
         self,
@@ -89,7 +90,7 @@ class BridgedDraft:
         """Read the rest, all but the last of the model's own tokens."""
         self._cache.catch_up(self._follow(history))
 
-    def forecast(self, history: Sequence[int], limit: int) -> Sequence[float]:
+    def forecast(self, history: Sequence[int], limit: int, least: float = 0.0) -> Sequence[float]:
         """By position, in the target's tokens: what was accepted there, given that those before were."""
         translated = self._follow(history)
         return self._record.forecast(min(limit, self._cache.room(translated)) if translated else 0)

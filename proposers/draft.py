@@ -23,6 +23,7 @@ class Draft:
     """
 
     stops = True
+    run = 0
 
     def __init__(self, model: DraftModel, name: str = "draft") -> None:
         self.model = model
@@ -58,7 +59,7 @@ class Draft:
         """Read the rest, all but the last token."""
         self._cache.catch_up(history)
 
-    def forecast(self, history: Sequence[int], limit: int) -> Sequence[float]:
+    def forecast(self, history: Sequence[int], limit: int, least: float = 0.0) -> Sequence[float]:
         """By position: what was accepted there, given that the positions before were."""
         return self._record.forecast(min(limit, self._cache.room(history)))
 

@@ -52,6 +52,7 @@ class Lookup:
         self._index = SuffixAutomaton()
         self.acceptance = CopyAcceptance()
         self._prompt = 0
+        self.run = 0
 
     @property
     def match(self) -> Match:
@@ -73,6 +74,7 @@ class Lookup:
         for token in history[len(self._index.tokens) :]:
             self._index.extend(token)
         self._prompt = len(history)
+        self.run = 0
         self.acceptance.restart()
 
     def behind(self, history: Sequence[int]) -> int:
@@ -81,13 +83,14 @@ class Lookup:
     def catch_up(self, history: Sequence[int]) -> None:
         """No model has to read."""
 
-    def forecast(self, history: Sequence[int], limit: int) -> Sequence[float]:
+    def forecast(self, history: Sequence[int], limit: int, least: float = 0.0) -> Sequence[float]:
         """The chances that the first 1, 2, … `limit` tokens of the copy are all accepted."""
-        self.observe(history)
+        if len(history) != len(self._index.tokens):
+            self.observe(history)
         match = self._index.match
         if match.length < self._settings.minimum or limit < 1:
             return ()
-        return self.acceptance.survival(match, match.end >= self._prompt, limit)
+        return self.acceptance.survival(match, match.end >= self._prompt, limit, least)
 
     def propose(
         self,
@@ -119,7 +122,10 @@ class Lookup:
         for token in history[end:]:
             match = index.match
             if match.length:
-                self.acceptance.learn(match, match.end >= self._prompt, tokens[match.end] == token)
+                right = tokens[match.end] == token
+                self.acceptance.learn(match, match.end >= self._prompt, right)
+                self.run = self.run + 1 if right else 0
             else:
                 self.acceptance.miss()
+                self.run = 0
             index.extend(token)

@@ -17,6 +17,7 @@ class Off:
     name = "off"
     model_seconds = 0.0
     stops = False
+    run = 0
 
     @property
     def knowledge(self) -> tuple[float, ...]:
@@ -34,7 +35,7 @@ class Off:
     def catch_up(self, history: Sequence[int]) -> None:
         """No model has to read."""
 
-    def forecast(self, history: Sequence[int], limit: int) -> Sequence[float]:
+    def forecast(self, history: Sequence[int], limit: int, least: float = 0.0) -> Sequence[float]:
         return ()
 
     def propose(

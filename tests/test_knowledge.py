@@ -7,19 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from app.bench.replay import Auto, agreeing
-from app.engine.costs import curve_numbers, curve_of
+from app.bench.replay import Auto, Costs, agreeing
+from app.engine.costs import Measured, measured_of, numbers_of
 from app.knowledge import VERSION, Knowledge
 
-CURVE = {1: 0.01, 2: 0.012, 9: 0.03}
+COSTS = (Measured(0, {1: 0.01, 2: 0.012, 9: 0.03}, 0.5), Measured(2048, {1: 0.02, 8: 0.05}))
 
 
 def test_what_was_put_is_there_in_the_next_run(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "knowledge.json"
     knowledge = Knowledge(path)
-    knowledge.put("curve", curve_numbers(CURVE))
+    knowledge.put("costs", numbers_of(COSTS))
     knowledge.save()
-    assert curve_of(Knowledge(path).get("curve")) == CURVE
+    assert measured_of(Knowledge(path).get("costs")) == COSTS
     assert Knowledge(path).get("other") == ()
 
 
@@ -72,17 +72,29 @@ def test_a_folder_that_cannot_be_written_stops_nobody(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "numbers", [(), (1.0,), (1.0, 0.1), (2.0, 0.1, 3.0, 0.2), (1.0, -1.0, 2.0, 1.0), (1.0, 0.1, 2.5, 0.2)]
+    "numbers",
+    [
+        (),
+        (1.0,),
+        (0.0, 0.0, 1.0, 1.0),
+        (0.0, 0.0, 1.0, 2.0, 0.1),
+        (0.0, 0.0, 2.0, 1.0, -1.0, 2.0, 1.0),
+        (0.0, 0.0, 2.0, 1.0, 0.1, 2.5, 0.2),
+        (-1.0, 0.0, 1.0, 1.0, 0.1),
+        (0.0, 0.0, 1.5, 1.0, 0.1, 0.2),
+        (0.0, 0.0, 1.0, 1.0, 0.1, 7.0),
+        (0.0, 0.0, 1e300, 1.0, 0.1),
+    ],
 )
-def test_numbers_that_are_no_curve_give_none(numbers: tuple[float, ...]) -> None:
-    assert curve_of(numbers) == {}
+def test_numbers_that_are_no_measurements_give_none(numbers: tuple[float, ...]) -> None:
+    assert measured_of(numbers) == ()
 
 
 @pytest.mark.parametrize("sign", [6.0, -6.0])
 def test_poisoned_acceptance_costs_no_more_than_the_ledger_allows(sign: float) -> None:
     """Random text, and weights that are sure of every copy: 2 % and one plain pass, never more."""
     costs = {width: 7.0 * width**0.8 for width in range(1, 34)}
-    auto = Auto(costs, (sign,) * 17)
+    auto = Auto(Costs({0: costs}), (sign,) * 17)
     prompt = [token for first in range(100) for token in (first, 1000 + first)]
     reply = [token for first in range(100) for token in (first, 2000 + first)]
     history = [*prompt, reply[0]]

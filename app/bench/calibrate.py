@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from app.arguments import Parser, whole
 from app.assembly import Assembly, Setup
+from app.engine.control import ThroughputController
 from app.errors import SpecchatError
 from app.knowledge import Knowledge, knowledge_file
 
@@ -38,13 +39,13 @@ def main(arguments: Sequence[str]) -> int:
         return _forget()
     with Assembly(Setup(model=options.model), stop=lambda: False) as assembly:
         engine = assembly.engine("off", options.context + 64)
-        engine.known_costs = {}
+        engine.controller = ThroughputController()
         token = max(assembly.target.bos, 0)
         room = engine.target.capacity
         if options.context >= room:
             raise SpecchatError(f"The context holds {room:,} tokens: give a smaller --context.")
         engine.target.forward([token] * options.context, rows=0)
-        costs = engine.calibrate([token], _SECONDS)
+        costs = engine.calibrate([token], _SECONDS).seconds
         assembly.remember(engine)
     print(json.dumps(costs) if options.json else picture(costs))
     return 0

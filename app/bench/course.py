@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from app.bench.replay import (
+    Costs,
     Outcome,
     Trajectory,
     auto_costs,
@@ -30,7 +31,7 @@ class Stretch:
 
 
 def course(
-    trajectories: Sequence[Trajectory], costs: Mapping[int, float], outcomes: Mapping[str, Outcome]
+    trajectories: Sequence[Trajectory], costs: Costs, outcomes: Mapping[str, Outcome]
 ) -> list[Stretch]:
     """The trajectories in up to eight parts. outcomes: what replay found for the same curve."""
     copies = [copies_of(each) for each in trajectories]

@@ -3,13 +3,15 @@
 A trajectory is a prompt and the reply that followed, as token ids. The first token of a reply comes
 from the prefill and is not counted. In each pass the proposer sees the prompt and the reply so far; a
 draft is compared with what follows; the pass commits the part that agrees and one token more, never
-more than the reply has left, and costs c(1 + drafted). Plain decoding costs c(1) a token.
+more than the reply has left, and costs c(1 + drafted) behind as many tokens as it stands behind. Plain
+decoding costs c(1) a token.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +21,7 @@ import numpy as np
 
 from app.arguments import Parser
 from app.engine.control import LONGEST, Option, ThroughputController
-from app.engine.costs import filled
+from app.engine.costs import Measured, filled
 from app.engine.events import Pass
 from app.engine.sampling import Sampler
 from app.engine.settings import Sampling
@@ -58,25 +60,51 @@ class Outcome:
     oracle: float
 
 
+class Costs:
+    """What a pass takes by width and depth: curves at some depths, straight lines between and beyond them."""
+
+    def __init__(self, curves: Mapping[int, Mapping[int, float]]) -> None:
+        """curves: by depth, each from width to time; where there is one only, depth does not matter."""
+        self._depths = sorted(curves)
+        self._curves = [filled(curves[depth], _WIDEST) for depth in self._depths]
+
+    def at(self, width: int, depth: int) -> float:
+        depths, curves = self._depths, self._curves
+        if len(depths) == 1:
+            return curves[0][width]
+        upper = min(max(bisect_right(depths, depth), 1), len(depths) - 1)
+        low, high = curves[upper - 1][width], curves[upper][width]
+        share = (depth - depths[upper - 1]) / (depths[upper] - depths[upper - 1])
+        return max(low + share * (high - low), 0.1 * low)
+
+
 class Auto:
     """Lookup and controller as the chat uses them; it learns from one reply to the next."""
 
-    def __init__(self, costs: Mapping[int, float], knowledge: Sequence[float] = ()) -> None:
+    def __init__(self, costs: Costs, knowledge: Sequence[float] = ()) -> None:
         """knowledge: what lookup learned earlier, () for nothing."""
+        self._costs = costs
         self._lookup = Lookup()
         self._lookup.know(knowledge)
         self._controller = ThroughputController()
-        self._controller.calibrate(costs)
         self._sampler = Sampler(Sampling(temperature=0.0))
         self._rng = np.random.default_rng(0)
 
     def begin(self, history: list[int]) -> None:
+        """Another reply: what passes cost at this depth is measured where it was not."""
+        depth = len(history) - 1
+        widths = self._controller.unmeasured(depth)
+        if widths:
+            seconds = {width: self._costs.at(width, depth) for width in (1, *widths)}
+            self._controller.calibrate(Measured(depth, seconds))
         self._lookup.begin(history)
 
     def draft(self, history: list[int], left: int) -> tuple[int, ...]:
         """Tokens that may follow. history: prompt and reply so far; left: tokens a draft may have at most."""
-        forecast = self._lookup.forecast(history, min(LONGEST, left))
-        k = self._controller.choose([Option(self._lookup.name, forecast)]).k
+        controller, lookup = self._controller, self._lookup
+        controller.stand(len(history) - 1)
+        forecast = lookup.forecast(history, min(LONGEST, left), controller.least_chance)
+        k = controller.choose([Option(lookup.name, forecast, run=lookup.run)]).k
         if k == 0:
             return ()
         return self._lookup.propose(history, k, self._sampler, self._rng).tokens
@@ -89,7 +117,7 @@ class Auto:
         )
 
 
-def auto_costs(trajectories: Sequence[Trajectory], costs: Mapping[int, float]) -> list[float]:
+def auto_costs(trajectories: Sequence[Trajectory], costs: Costs) -> list[float]:
     """What the chat's own way takes for each trajectory, learning over them in their order."""
     auto = Auto(costs)
     spent = []
@@ -102,7 +130,7 @@ def auto_costs(trajectories: Sequence[Trajectory], costs: Mapping[int, float]) -
             following = trajectory.reply[done:]
             drafted = auto.draft(history, len(following) - 1)
             accepted = agreeing(drafted, following)
-            seconds = costs[1 + len(drafted)]
+            seconds = costs.at(1 + len(drafted), len(history) - 1)
             history.extend(following[: accepted + 1])
             done += accepted + 1
             auto.observe(history, drafted, accepted, seconds)
@@ -113,11 +141,12 @@ def auto_costs(trajectories: Sequence[Trajectory], costs: Mapping[int, float]) -
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """What lookup would copy at one place of a reply: length of the match, and how many of the copied
-    tokens agree with what follows, LONGEST at most."""
+    """What lookup would copy at one place of a reply: length of the match, how many of the copied
+    tokens agree with what follows, LONGEST at most, and how many tokens the pass stands behind."""
 
     match: int
     agreeing: int
+    depth: int
 
 
 def copies_of(trajectory: Trajectory) -> list[Copy]:
@@ -130,14 +159,14 @@ def copies_of(trajectory: Trajectory) -> list[Copy]:
     for done in range(1, len(trajectory.reply)):
         following = trajectory.reply[done:]
         drafted = lookup.propose(history, _WIDEST - 1, sampler, rng).tokens
-        found.append(Copy(lookup.match.length, agreeing(drafted, following)))
+        found.append(Copy(lookup.match.length, agreeing(drafted, following), len(history) - 1))
         history.append(trajectory.reply[done])
         lookup.observe(history)
     return found
 
 
 def fixed_costs(
-    copies: Sequence[Sequence[Copy]], costs: Mapping[int, float], length: Callable[[Copy, int], int]
+    copies: Sequence[Sequence[Copy]], costs: Costs, length: Callable[[Copy, int], int]
 ) -> list[float]:
     """The same where `length` says how much of a copy is drafted, given how much the reply has left."""
     spent = []
@@ -146,8 +175,8 @@ def fixed_costs(
         while done < len(along):
             left = len(along) - done - 1
             drafted = min(length(along[done], left), left)
+            seconds += costs.at(1 + drafted, along[done].depth)
             done += min(drafted, along[done].agreeing) + 1
-            seconds += costs[1 + drafted]
         spent.append(seconds)
     return spent
 
@@ -157,17 +186,17 @@ def static_length(setting: Setting) -> Callable[[Copy, int], int]:
     return lambda copy, left: setting.k if copy.match >= setting.minimum else 0
 
 
-def oracle_length(costs: Mapping[int, float]) -> Callable[[Copy, int], int]:
+def oracle_length(costs: Costs) -> Callable[[Copy, int], int]:
     """As much as will be accepted, and of that as much as pays best in this pass."""
 
     def length(copy: Copy, left: int) -> int:
         longest = min(copy.agreeing, left, _WIDEST - 1)
-        return max(range(longest + 1), key=lambda k: ((k + 1) / costs[k + 1], -k))
+        return max(range(longest + 1), key=lambda k: ((k + 1) / costs.at(k + 1, copy.depth), -k))
 
     return length
 
 
-def replay(trajectories: Sequence[Trajectory], costs: Mapping[int, float]) -> dict[str, Outcome]:
+def replay(trajectories: Sequence[Trajectory], costs: Costs) -> dict[str, Outcome]:
     """All of it for one curve, by category."""
     copies = [copies_of(trajectory) for trajectory in trajectories]
     settings = [Setting(k, minimum) for k in STATIC_LENGTHS for minimum in STATIC_MATCHES]
@@ -196,14 +225,14 @@ def geometric_mean(values: Sequence[float]) -> float:
     return math.exp(sum(map(math.log, values)) / len(values))
 
 
-def speedups(
-    trajectories: Sequence[Trajectory], costs: Mapping[int, float], spent: Sequence[float]
-) -> dict[str, float]:
+def speedups(trajectories: Sequence[Trajectory], costs: Costs, spent: Sequence[float]) -> dict[str, float]:
     """By category: what plain decoding takes, over what was spent on each trajectory."""
     plain: dict[str, float] = {}
     taken: dict[str, float] = {}
     for each, seconds in zip(trajectories, spent, strict=True):
-        plain[each.category] = plain.get(each.category, 0.0) + (len(each.reply) - 1) * costs[1]
+        depths = range(len(each.prompt), len(each.prompt) + len(each.reply) - 1)
+        seconds_plain = sum(costs.at(1, depth) for depth in depths)
+        plain[each.category] = plain.get(each.category, 0.0) + seconds_plain
         taken[each.category] = taken.get(each.category, 0.0) + seconds
     return {category: plain[category] / seconds for category, seconds in taken.items()}
 
@@ -227,23 +256,30 @@ def read_trajectories(path: Path) -> tuple[Trajectory, ...]:
     return found
 
 
-def read_curves(path: Path) -> dict[str, dict[int, float]]:
-    """Each curve of the file, at every width. Raises SpecchatError where it is not such a file."""
+def read_curves(path: Path) -> dict[str, Costs]:
+    """The costs of the file by name. Raises SpecchatError where it is not such a file."""
     data = _json(path)
     try:
-        curves = {
-            name: {int(width): float(cost) for width, cost in curve.items()}
-            for name, curve in data.items()
-            if name != "about"
-        }
+        found = {name: _by_depth(curves) for name, curves in data.items() if name != "about"}
     except (AttributeError, TypeError, ValueError) as error:
         raise SpecchatError(
-            f'{path} holds no cost curves: give {{name: {{"1": milliseconds, "2": …}}}}.'
+            f'{path} holds no cost curves: give {{name: {{"1": milliseconds, "2": …}}}}, or by depth '
+            '{name: {"300": {"1": …}, "900": {"1": …}}}.'
         ) from error
-    for name, curve in curves.items():
-        if 1 not in curve or len(curve) < 2 or min(curve.values()) <= 0 or min(curve) < 1:
-            raise SpecchatError(f"The curve {name} of {path} needs times above 0, that of width 1 too.")
-    return {name: dict(enumerate(filled(curve, _WIDEST)[1:], start=1)) for name, curve in curves.items()}
+    for name, curves in found.items():
+        for curve in curves.values():
+            if 1 not in curve or len(curve) < 2 or min(curve.values()) <= 0 or min(curve) < 1:
+                raise SpecchatError(f"The curve {name} of {path} needs times above 0, that of width 1 too.")
+    return {name: Costs(curves) for name, curves in found.items()}
+
+
+def _by_depth(curves: Mapping[str, Any]) -> dict[int, dict[int, float]]:
+    """One curve, or several by depth."""
+    deep = all(isinstance(each, dict) for each in curves.values())
+    return {
+        int(depth): {int(width): float(cost) for width, cost in curve.items()}
+        for depth, curve in (curves if deep else {"0": curves}).items()
+    }
 
 
 def _json(path: Path) -> dict[str, Any]:

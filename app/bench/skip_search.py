@@ -29,8 +29,8 @@ from app.bench.prompts import load_prompts
 from app.chat.documents import read_document
 from app.chat.message import Message
 from app.chat.prompt import encode
-from app.engine.calibration import WIDTHS, calibrate
-from app.engine.control import LONGEST
+from app.engine.calibration import calibrate
+from app.engine.control import LONGEST, WIDTHS
 from app.engine.sampling import Sampler
 from app.engine.settings import Sampling
 from app.errors import SpecchatError, UsageError
@@ -110,7 +110,7 @@ class Search:
         # within minutes, and timings are too noisy to tell sets of one size apart.
         self._shares: dict[int, list[float]] = {}
         forward(target, samples[-1].tokens[:-1], 1)
-        self.costs = calibrate(target, samples[-1].tokens, math.inf, rounds=_ROUNDS)
+        self.costs = calibrate(target, samples[-1].tokens, WIDTHS, math.inf, _ROUNDS).seconds
 
     def rate(self, sets: Sequence[Layers]) -> list[float]:
         """Expected speedups. Each set that is new is measured, with a line about it."""

@@ -163,8 +163,9 @@ def learned_check(path: Path) -> Check:
             "It is learned again; to begin anew:",
             "specchat calibrate --forget",
         )
-    curves = sum(name.startswith("curve ") for name in known)
-    finding = f"{counted(curves, 'cost curve')}, acceptance of {counted(len(known) - curves, 'proposer')}"
+    costs = sum(name.startswith("costs ") for name in known)
+    proposers = sum(name.startswith("acceptance ") for name in known)
+    finding = f"costs of {counted(costs, 'model')}, acceptance of {counted(proposers, 'proposer')}"
     return Check("learned", "ok", finding)
 
 

@@ -1,16 +1,14 @@
-"""What a pass of each width costs on this machine, with this model, at this context length."""
+"""What a pass of each width costs on this machine, with this model, behind what the cache holds."""
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Mapping, Sequence
 from statistics import median_low
 
+from app.engine.costs import Measured
 from app.llama.context import Context
-
-# Widths at which real cost curves bend or jump: quantised rows run in groups of four on a CPU, and
-# GPU kernels change at nine.
-WIDTHS = (2, 3, 4, 6, 8, 9, 12, 17, 25, 33)
 
 # All widths are run so often, where there is time for it.
 _ROUNDS = 3
@@ -19,19 +17,16 @@ _ROUNDS = 3
 def calibrate(
     target: Context,
     tokens: Sequence[int],
+    widths: Sequence[int],
     budget: float = 0.25,
-    known: Mapping[int, float] | None = None,
     rounds: int = _ROUNDS,
-) -> dict[int, float]:
-    """Seconds of a pass by width, run behind what the cache holds and taken back again.
-
-    known: a curve measured earlier. Then only plain passes are measured, and the curve is scaled to them:
-    the machine may be busier than it was, or the context longer.
+) -> Measured:
+    """Seconds of passes of these widths, and of plain ones, run behind what the cache holds and taken back.
 
     tokens: at least one, repeated to fill a pass. A machine's speed drifts within a second, and whether
     drafts pay is a question of ratios: each pass is timed beside a plain one, `rounds` times where there is
-    time. What would not be done within `budget` seconds is left out, but for the narrowest width, as are
-    widths that the context has no room for. The result may be empty.
+    time. What would not be done within `budget` seconds is left out, but for the first width, as are
+    widths that the context has no room for. Nothing may be left.
     """
     length = target.length
 
@@ -43,29 +38,25 @@ def calibrate(
         return seconds
 
     if length + 1 > target.capacity:
-        return {}
+        return Measured(length, {})
+    ends = time.perf_counter() + budget
     # The first pass of all takes longer than any other, weights may come from the disk: part of loading.
     run(1)
-    if known:
-        now = min(run(1), run(1))
-        return {width: seconds * now / known[1] for width, seconds in known.items()}
-    ends = time.perf_counter() + budget
     plain = [run(1)]
     each = plain[-1]
     ratios: dict[int, list[float]] = {}
-    widths = [width for width in WIDTHS if length + width <= target.capacity]
-    for width in widths * rounds:
+    for width in [width for width in widths if length + width <= target.capacity] * rounds:
         if ratios:
-            # Per token, no pass takes longer than the next narrower one.
+            # Per token, no pass takes longer than the narrowest wider one.
             if time.perf_counter() + 2 * plain[-1] + width * each > ends:
-                break
+                continue
             # A pass behind a wider one is slower, see costs.py: it is none to compare with.
             run(1)
             plain.append(run(1))
         seconds = run(width)
         ratios.setdefault(width, []).append(seconds / plain[-1])
-        each = seconds / width
-    return curve(plain, ratios)
+        each = min(each, seconds / width)
+    return Measured(length, curve(plain, ratios), _load())
 
 
 def curve(plain: Sequence[float], ratios: Mapping[int, Sequence[float]]) -> dict[int, float]:
@@ -73,3 +64,11 @@ def curve(plain: Sequence[float], ratios: Mapping[int, Sequence[float]]) -> dict
     each. Of an even number the smaller of the middle two: noise mostly adds."""
     seconds = median_low(plain)
     return {1: seconds, **{width: seconds * median_low(each) for width, each in ratios.items()}}
+
+
+def _load() -> float:
+    """The system's load average of the last minute, 0 where it has none."""
+    try:
+        return os.getloadavg()[0]
+    except (AttributeError, OSError):
+        return 0.0

@@ -11,32 +11,55 @@ cheaper, the pass is filled up to it. Plain decoding is left for a gain of 5 % o
 A draft model knows more once it has drafted: it may go on to twice that k while it is sure, and stops where
 one more token would add less than the pass earns on average.
 
-A ledger keeps speculation from ever costing much, on any text. It begins with one plain pass, earns c(1)
-for each committed token and 1 % of that, and pays the time spent; a draft is only made where the ledger
-could pay for it if all of it were rejected. What it holds is bounded, so that a good evening does not pay
-for a bad page.
+A ledger bounds what speculation can cost. It is kept in measured seconds: it earns c(1) for each token
+committed, and BUDGET of that besides, and pays for all that plain decoding would not have done: drafted
+passes, the slower plain pass behind one, reading, choosing, looking up. A draft is made where the ledger
+could pay its price and owe no more than one plain pass afterwards, were all of it rejected. What it holds
+is bounded, so that a good evening does not pay for a bad page.
+
+    L: seconds lost against plain decoding after N tokens.  c: the costliest drafted pass that was made.
+
+    1. L <= BUDGET · N · c(1) + c.  Before a draft the ledger owes c(1) at most, and it earns c(1) with the
+       pass, so afterwards it owes at most what the pass took, however wrong its price was: and then no draft
+       is made until it has recovered. Errors of remembered costs or acceptance never add up. Where prices
+       are right, c(1) stands in place of c.
+    2. While it cannot pay, a draft is made all the same where its proposer would have had the last R tokens
+       right, one after another, without being asked: that evidence cost nothing. R begins at FIRST_RUN and
+       doubles with each such try that loses, until nothing is owed any more. The i-th lost try needs a run
+       of 2^(i-1) · FIRST_RUN tokens, so there are at most 1 + log2(N / FIRST_RUN), and each costs c at most.
+
+    Together: L <= BUDGET · N · c(1) + (2 + log2(N / FIRST_RUN)) · c on any text.
+
+c(1) is never taken from memory: a reply begins with a plain pass where none was timed at its depth, and
+after REFRESH drafted passes two plain ones are made.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from app.engine.costs import CostCurve
+from app.engine.costs import CostCurve, Measured
 from app.engine.events import Pass, Value
 
 # Longest draft that is considered.
 LONGEST = 32
-# Share of plain decoding's time that may be spent on drafts that came to nothing. With what choosing and
-# looking up take themselves it stays below the 2 % that are promised.
-BUDGET = 0.01
-# Plain passes that a first try may cost.
-START = 1
+# Widths at which real cost curves bend or jump: quantised rows run in groups of four on a CPU, and
+# GPU kernels change at nine. The most telling first, as there may be no time for all.
+WIDTHS = (2, 8, 4, 17, 33, 6, 12, 3, 9, 25)
+# Share of plain decoding's time that speculation may cost where it comes to nothing.
+BUDGET = 0.015
+# Right guesses in a row that allow a draft while the ledger is in debt.
+FIRST_RUN = 8
+# Drafted passes, and seconds, after which plain decoding's speed is measured anew.
+REFRESH, _REFRESH_SECONDS = 64, 0.7
 # A draft has to promise so much more than plain decoding: the best of many estimates is mostly too good.
 LEAST_GAIN = 1.05
-# What was gained long ago does not pay for a bad stretch now: so many of the longest drafts at most.
-_SAVINGS = 3
+# What was gained long ago does not pay for a bad stretch now: so many plain passes at most.
+_SAVINGS = 25
+# A pass that takes so many times what its width usually takes was held up by something else.
+_HELD_UP = 2.0
 _COST_STEP = 0.2
 # Until it was seen what a draft model takes to read a token: this share of drafting one.
 _READING = 0.25
@@ -47,12 +70,14 @@ class Option(NamedTuple):
 
     forecast: the chances that the first 1, 2, … tokens of its proposal are all accepted; k is at most
     its length. behind: tokens that it has to read first. stops: whether it drafts token by token.
+    run: how many of the last tokens its guesses would have had right, in a row.
     """
 
     proposer: str
     forecast: Sequence[float]
     behind: int = 0
     stops: bool = False
+    run: int = 0
 
 
 class Choice(NamedTuple):
@@ -63,6 +88,9 @@ class Choice(NamedTuple):
     k: int
     floor: float
     values: tuple[Value, ...]
+
+
+_PLAIN = Choice(0, 0, 0.0, ())
 
 
 class _Best(NamedTuple):
@@ -77,15 +105,21 @@ class Controller(Protocol):
     """Chooses draft lengths and learns from passes."""
 
     @property
-    def calibrated(self) -> bool:
-        """False while it wants costs of passes before it can choose."""
+    def least_chance(self) -> float:
+        """The chance below which a draft's first token makes every draft a loss."""
 
     @property
-    def costs(self) -> Mapping[int, float]:
-        """Seconds of a pass by width, as of now; empty where nothing is known."""
+    def measured(self) -> Sequence[Measured]:
+        """Costs of passes that were measured, as of now."""
 
-    def calibrate(self, seconds: Mapping[int, float]) -> None:
-        """Take measured costs of passes by width."""
+    def unmeasured(self, depth: int) -> Sequence[int]:
+        """Widths whose cost at about this depth it wants to be measured."""
+
+    def calibrate(self, measured: Measured) -> None:
+        """Take costs that were measured just now."""
+
+    def stand(self, depth: int) -> None:
+        """The next pass begins behind so many tokens."""
 
     def choose(self, options: Sequence[Option]) -> Choice:
         """Who drafts in the next pass, and how many tokens."""
@@ -109,55 +143,87 @@ class ThroughputController:
     Plain floats throughout: a decision is made before each pass, when no cache is warm.
     """
 
-    def __init__(self) -> None:
-        self._calibrated = False
-        self._costs: CostCurve | None = None
+    def __init__(self, remembered: Sequence[Measured] = ()) -> None:
+        """remembered: costs that an earlier run measured."""
+        self._costs = CostCurve(LONGEST + 1)
+        self._costs.remember(remembered)
         # By proposer: seconds to draft a token, and to read one.
         self._draft_seconds: dict[str, float] = {}
         self._read_seconds: dict[str, float] = {}
-        # Seconds that drafts may take in vain, less START plain passes.
+        # Seconds that drafts may take in vain, less one plain pass.
         self._ledger = 0.0
+        # Right guesses in a row that a draft in debt needs now, and whether the last draft was one.
+        self._run_needed = FIRST_RUN
+        self._on_credit = False
+        self._behind_draft = False
+        # Drafted passes, and their seconds, since plain decoding was last measured.
+        self._drafts_made = 0
+        self._drafted_seconds = 0.0
+        # The least chance, and the prices that it was computed from.
+        self._least = math.inf
+        self._least_of: Sequence[float] = ()
 
     @property
-    def calibrated(self) -> bool:
-        return self._calibrated
+    def measured(self) -> Sequence[Measured]:
+        return self._costs.measured
 
-    @property
-    def costs(self) -> Mapping[int, float]:
-        return self._costs.seconds if self._costs else {}
+    def unmeasured(self, depth: int) -> Sequence[int]:
+        return self._costs.unmeasured(depth, WIDTHS)
 
-    def calibrate(self, seconds: Mapping[int, float]) -> None:
+    def calibrate(self, measured: Measured) -> None:
         """Take costs by width. Where not even a plain pass could be measured, nothing is drafted."""
-        self._calibrated = True
-        if 1 in seconds:
-            self._costs = CostCurve(seconds, LONGEST + 1)
+        if 1 in measured.seconds:
+            self._costs.take(measured)
+
+    def stand(self, depth: int) -> None:
+        self._costs.stand(depth)
+
+    @property
+    def least_chance(self) -> float:
+        costs = self._costs
+        if not costs.known:
+            return math.inf
+        if costs.drafted is not self._least_of:
+            # Not even a draft whose every token were as likely as its first could gain more.
+            plain = costs.shape[1]
+            self._least_of = costs.drafted
+            relative = (LEAST_GAIN * each / plain for each in costs.drafted)
+            self._least = min((cost - 1.0) / k for k, cost in enumerate(relative, start=1))
+        return self._least
 
     def choose(self, options: Sequence[Option]) -> Choice:
         costs = self._costs
-        if costs is None:
-            return Choice(0, 0, 0.0, ())
+        self._on_credit = False
+        stale = self._drafts_made >= REFRESH and self._drafted_seconds >= _REFRESH_SECONDS
+        if stale or not costs.known:
+            return _PLAIN
         plain = costs.plain
-        affordable = self._ledger + (START + 1) * plain
-        chosen, best = 0, _Best(0, LEAST_GAIN / plain, plain)
+        affordable = self._ledger + 2 * plain
+        chosen, best, on_credit = 0, _Best(0, LEAST_GAIN / plain, plain), False
         values = []
         for index, option in enumerate(options):
             if not option.forecast:
                 continue
-            wanted = self._best(option, costs)
-            within = wanted if wanted.cost <= affordable else self._best(option, costs, affordable)
+            wanted = within = self._best(option, costs)
+            proven = wanted.cost > affordable and option.run >= self._run_needed
+            if proven:
+                within = self._best(option, costs, longest=option.run)
+            elif wanted.cost > affordable:
+                within = self._best(option, costs, affordable)
             if within.k and within.rate > best.rate:
-                chosen, best = index, within
-            values.append(Value(option.proposer, wanted.k, wanted.rate * plain - 1.0, within is wanted))
+                chosen, best, on_credit = index, within, proven
+            values.append(Value(option.proposer, wanted.k, wanted.rate * plain - 1.0, within.k > 0))
+        self._on_credit = on_credit
         if best.k == 0 or not options[chosen].stops:
             return Choice(chosen, best.k, 0.0, tuple(values))
         return Choice(chosen, *self._stopping(options[chosen], best, costs, affordable), tuple(values))
 
     def promising(self, option: Option) -> bool:
         costs = self._costs
-        return costs is None or self._best(option._replace(behind=0), costs).rate * costs.plain > LEAST_GAIN
+        return not costs.known or self._best(option._replace(behind=0), costs).rate * costs.plain > LEAST_GAIN
 
     def padding(self, drafted: int, room: int) -> int:
-        if self._costs is None or drafted == 0:
+        if drafted == 0 or not self._costs.known:
             return 0
         padding = self._costs.cheapest[drafted + 1] - (drafted + 1)
         return padding if padding <= room else 0
@@ -167,19 +233,21 @@ class ThroughputController:
         before = self._read_seconds.get(proposer, each)
         self._read_seconds[proposer] = before + _COST_STEP * (each - before)
 
-    def _best(self, option: Option, costs: CostCurve, affordable: float = math.inf) -> _Best:
+    def _best(
+        self, option: Option, costs: CostCurve, affordable: float = math.inf, longest: int = LONGEST
+    ) -> _Best:
         """The k of at least 1 with the most tokens a second; k 0 where there is none."""
         draft = self._draft_seconds.get(option.proposer, 0.0)
         scale = costs.scale
         extra = costs.back + (option.behind * self._reading(option.proposer) if option.behind else 0.0)
-        longest = min(len(option.forecast), LONGEST)
+        longest = min(len(option.forecast), longest)
         expected, best, best_rate, best_cost = 1.0, 0, 0.0, 0.0
         # A filled-up pass takes no longer than a wider one, but for the margin: costs only rise with k.
         for k, (survival, seconds) in enumerate(zip(option.forecast, costs.drafted, strict=False), start=1):
             extra += draft
             expected += survival
             cost = scale * seconds + extra
-            if cost > affordable:
+            if k > longest or cost > affordable:
                 break
             if expected > best_rate * cost:
                 best, best_rate, best_cost = k, expected / cost, cost
@@ -192,13 +260,16 @@ class ThroughputController:
         self, option: Option, best: _Best, costs: CostCurve, affordable: float
     ) -> tuple[int, float]:
         """How far a draft may go while its model is sure, and the chance of acceptance that still pays."""
-        padded = [costs.scale * seconds for seconds in costs.padded]
         draft = self._draft_seconds.get(option.proposer, 0.0)
+
+        def cost(k: int) -> float:
+            return costs.scale * costs.drafted[k - 1] + k * draft
+
         longest = min(2 * best.k, len(option.forecast), LONGEST)
-        spare = affordable - best.cost + padded[best.k + 1] + best.k * draft
-        while longest > best.k and padded[longest + 1] + longest * draft > spare:
+        spare = affordable - best.cost + cost(best.k)
+        while longest > best.k and cost(longest) > spare:
             longest -= 1
-        one_more = draft + (padded[longest + 1] - costs.plain) / longest
+        one_more = (cost(longest) - costs.plain) / longest
         return longest, best.rate * one_more / max(option.forecast[0], 0.01)
 
     def _reading(self, proposer: str) -> float:
@@ -207,18 +278,35 @@ class ThroughputController:
     def observe(self, entry: Pass) -> None:
         costs = self._costs
         drafted = len(entry.drafted)
-        if costs is not None:
-            plain = costs.plain
-            if drafted:
-                gained = entry.committed * plain - entry.seconds - costs.back
-            else:
-                # Plain passes teach the cost of one and neither gain nor lose, but a model may have drafted
-                # in vain.
-                gained = -entry.proposer_seconds
-            ledger = self._ledger + BUDGET * entry.committed * plain + gained
-            self._ledger = min(ledger, _SAVINGS * costs.scale * costs.padded[-1])
-            costs.observe(drafted + 1 + entry.padded, entry.target_seconds)
+        width = drafted + 1 + entry.padded
+        if costs.known:
+            self._settle(entry, width)
+        costs.observe(width, entry.target_seconds)
         if drafted:
+            self._drafts_made += 1
+            self._drafted_seconds += entry.seconds
             each = (entry.proposer_seconds - entry.reading_seconds) / drafted
             before = self._draft_seconds.get(entry.proposer, each)
             self._draft_seconds[entry.proposer] = before + _COST_STEP * (each - before)
+        elif not self._behind_draft:
+            self._drafts_made, self._drafted_seconds = 0, 0.0
+        self._behind_draft = drafted > 0
+
+    def _settle(self, entry: Pass, width: int) -> None:
+        """What a pass earned and what it has to pay, see above."""
+        costs, plain = self._costs, self._costs.plain
+        if entry.drafted or self._behind_draft:
+            # What holds up a pass of usual length holds up plain decoding as well.
+            most = _HELD_UP * costs.price(width) if costs.usual(width) else math.inf
+            spent = entry.seconds - max(0.0, entry.target_seconds - most)
+            gained = entry.committed * plain - spent
+        else:
+            gained = -entry.speculation_seconds
+        if self._on_credit and entry.drafted and gained < 0.0:
+            self._run_needed *= 2
+        self._ledger = min(
+            self._ledger + BUDGET * entry.committed * plain + gained,
+            _SAVINGS * plain,
+        )
+        if self._ledger >= 0.0:
+            self._run_needed = FIRST_RUN

@@ -9,9 +9,6 @@ from app.engine.settings import Sampling
 
 FinishReason = Literal["stop", "length", "stop_string", "context", "cancelled"]
 
-# Plain passes needed before their median counts as this reply's plain speed.
-ENOUGH_PLAIN = 3
-
 
 @dataclass(frozen=True, slots=True)
 class Request:
@@ -57,7 +54,8 @@ class Pass:
     target_seconds and proposer_seconds: the shares spent inside models. values: what the controller
     expected of each proposer that had something to propose; () with a fixed k. padded: throw-away
     positions that made the pass cheaper. reading_seconds: the share of proposer_seconds in which models of
-    proposers read what they had missed.
+    proposers read what they had missed. speculation_seconds: the share of the pass that plain decoding would
+    not have had: choosing, drafting and learning.
     """
 
     proposer: str
@@ -73,6 +71,7 @@ class Pass:
     values: tuple[Value, ...] = ()
     padded: int = 0
     reading_seconds: float = 0.0
+    speculation_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +87,8 @@ class Tally:
 class Finished:
     """The reply's end and its figures. Seconds; None where a figure was not measured.
 
-    rest: the end of the text, if it was held back for a stop string that did not come.
+    plain_seconds: what plain decoding would have taken for a token, see pace.py. rest: the end of the text,
+    if it was held back for a stop string that did not come.
     """
 
     reason: FinishReason
@@ -125,7 +125,7 @@ class Finished:
 
     @property
     def speedup(self) -> float | None:
-        """Committed tokens times the measured time of a plain one, over the time spent."""
+        """What plain decoding would have taken, over the time spent."""
         if self.plain_seconds is None or not self.decode_seconds:
             return None
         return len(self.token_ids) * self.plain_seconds / self.decode_seconds

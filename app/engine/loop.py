@@ -12,15 +12,17 @@ token of a reply comes out of a pass, and the first pass can already be speculat
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from statistics import median
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.engine.calibration import calibrate
 from app.engine.control import LONGEST, Controller, Option
-from app.engine.events import ENOUGH_PLAIN, Event, FinishReason, Pass, Prefill, Request, Value
+from app.engine.costs import Measured
+from app.engine.events import Event, FinishReason, Pass, Prefill, Request, Value
+from app.engine.pace import ENOUGH, PlainPace
 from app.engine.reply import Reply
 from app.engine.sampling import Sampler
 from app.engine.statistics import Statistics
@@ -28,6 +30,11 @@ from app.engine.verify import Rule, block_rule, match_rule, verify_sampled
 from app.errors import ContextError
 from app.llama.context import Cancelled, Context
 from proposers.base import NOTHING, Proposal, Proposer
+
+# Widths at which what an earlier run measured is held against today's machine.
+CHECKED = (2, 8)
+# Seconds of calibration before a reply.
+_LEAST_CALIBRATION, _MOST_CALIBRATION = 0.05, 0.3
 
 
 class Engine:
@@ -44,11 +51,11 @@ class Engine:
         # At least one; where there are several, the controller chooses one for each pass.
         self.proposers = tuple(proposers)
         self.controller = controller
-        # A cost curve measured earlier with this model, device and settings.
-        self.known_costs: Mapping[int, float] = {}
         # A fixed draft length; None lets the controller choose.
         self.k: int | None = None
         self.rule = rule
+        # What plain decoding would have taken for the reply so far.
+        self.pace = PlainPace()
         # Its first target.length tokens are in the cache, always.
         self._history: list[int] = []
 
@@ -57,11 +64,23 @@ class Engine:
         """The tokens in the target's cache."""
         return self._history[: self.target.length]
 
-    def calibrate(self, tokens: Sequence[int], budget: float = 0.25) -> Mapping[int, float]:
-        """Measure what passes cost here and now, see calibration.py, and let the controller know."""
-        costs = calibrate(self.target, tokens, budget, self.known_costs)
-        self.controller.calibrate(costs)
-        return costs
+    def calibrate(self, tokens: Sequence[int], budget: float = 0.25) -> Measured:
+        """Measure what passes cost here and now, see calibration.py, and let the controller know.
+
+        What an earlier run measured at this depth is only checked, unless it no longer holds.
+        """
+        target, controller = self.target, self.controller
+        ends = time.perf_counter() + budget
+        widths: Sequence[int] = controller.unmeasured(target.length) or CHECKED
+        measured = calibrate(target, tokens, widths, budget)
+        controller.calibrate(measured)
+        left = [width for width in controller.unmeasured(target.length) if width not in widths]
+        if left:
+            # What was remembered is not of this machine as it is today.
+            again = calibrate(target, tokens, left, ends - time.perf_counter())
+            controller.calibrate(again)
+            measured = replace(again, seconds={**measured.seconds, **again.seconds})
+        return measured
 
     def generate(self, request: Request) -> Iterator[Event]:
         """Answer a prompt. Yields Prefill, then a Pass for each pass, then one Finished.
@@ -84,7 +103,8 @@ class Engine:
         model = target.model
         reply = Reply(model.piece, model.end_tokens, request.stop, request.max_tokens)
         shared = _common_prefix(self.cached, request.prompt[:-1])
-        statistics = Statistics(length, shared, request.seed)
+        self.pace = PlainPace()
+        statistics = Statistics(length, shared, request.seed, self.pace)
         self.k = request.k
         reason: FinishReason
         try:
@@ -93,10 +113,10 @@ class Engine:
             reason = reply.finished or ("cancelled" if target.stop() else "context")
         except Cancelled:
             reason = "cancelled"
-        plain = statistics.plain_seconds
-        if plain is None and reason != "cancelled":
-            plain = self._measure_plain()
-        yield statistics.finish(reason, reply, plain)
+        if self.pace.seconds_per_token() is None and reason != "cancelled":
+            for seconds in self._measure_plain():
+                self.pace.timed_behind(seconds)
+        yield statistics.finish(reason, reply)
 
     def _prefill(self, request: Request, shared: int, statistics: Statistics) -> Iterator[Event]:
         """Read the prompt, all but its last token; what the cache holds of it already is kept."""
@@ -114,8 +134,10 @@ class Engine:
             target.forward(prompt[start : min(start + chunk, total)], rows=0)
             yield Prefill(target.length, total, shared)
         drafting = any(proposer.name != "off" for proposer in self.proposers)
-        if request.k is None and drafting and not self.controller.calibrated:
-            self.calibrate(prompt[-1:])
+        if request.k is None and drafting and self.controller.unmeasured(target.length):
+            # A share of what the prompt took, and time for some passes in any case.
+            spent = time.perf_counter() - started
+            self.calibrate(prompt[-1:], max(_LEAST_CALIBRATION, min(_MOST_CALIBRATION, spent / 8)))
         for proposer in self.proposers:
             proposer.begin(self._history)
             self._catch_up(proposer)
@@ -128,6 +150,7 @@ class Engine:
         sampler = Sampler(request.sampling)
         rng = np.random.default_rng(request.seed)
         begun = self.proposers
+        learning = 0.0
         while reply.finished is None and not target.stop():
             room = target.capacity - target.length
             if room < 1:
@@ -144,12 +167,17 @@ class Engine:
             begun = proposers
             widest = min(room, target.widest)
             limit = min(widest, reply.wanted) - 1
-            proposer, k, floor, values = self._choose(proposers, limit)
+            # Plain decoding alone is not to pay for what nobody asks it.
+            speculating = any(each.name != "off" for each in proposers)
+            proposer, k, floor, values = (
+                self._choose(proposers, limit) if speculating else (proposers[0], 0, 0.0, ())
+            )
             # One token is read along with the first that is drafted.
             if k > 0 and proposer.behind(history) > 1:
                 reading += self._read(proposer)
             proposal = proposer.propose(history, k, sampler, rng, floor) if k > 0 else NOTHING
             drafted = proposal.tokens
+            chosen = time.perf_counter()
             padded = 0
             if self.k is None:
                 padded = self.controller.padding(len(drafted), widest - 1 - len(drafted))
@@ -161,9 +189,12 @@ class Engine:
             del history[prompt_length + min(before, len(reply.tokens)) :]
             history.extend(reply.tokens[before:])
             target.rollback(len(history) - 1)
+            text = reply.show()
             # One that was not used learns from what it would have proposed.
+            committing = time.perf_counter()
             for each in proposers:
                 each.observe(history)
+            ended = time.perf_counter()
             entry = Pass(
                 proposer=proposer.name,
                 drafted=drafted,
@@ -171,16 +202,21 @@ class Engine:
                 committed=len(committed),
                 tokens=tuple(reply.tokens[before:]),
                 origins=tuple(reply.origins[before:]),
-                text=reply.show(),
-                seconds=time.perf_counter() - started,
+                text=text,
+                # What the controller learned from the last pass is part of this one.
+                seconds=ended - started + learning,
                 target_seconds=target.seconds - target_before,
                 proposer_seconds=sum(each.model_seconds for each in proposers) - proposers_before,
                 values=values,
                 padded=padded,
                 reading_seconds=reading,
+                speculation_seconds=(chosen - started + ended - committing + learning) * speculating,
             )
             statistics.record(entry)
-            self.controller.observe(entry)
+            learning = 0.0
+            if speculating:
+                self.controller.observe(entry)
+                learning = time.perf_counter() - ended
             yield entry
 
     def _choose(
@@ -190,6 +226,7 @@ class Engine:
         was expected of each."""
         if self.k is not None and len(proposers) == 1:
             return proposers[0], min(self.k, limit), 0.0, ()
+        self.controller.stand(self.target.length)
         options = [self._option(each, min(limit, LONGEST)) for each in proposers]
         if self.k is None:
             choice = self.controller.choose(options)
@@ -200,8 +237,9 @@ class Engine:
 
     def _option(self, proposer: Proposer, longest: int) -> Option:
         history = self._history
-        forecast = proposer.forecast(history, longest)
-        return Option(proposer.name, forecast, proposer.behind(history), proposer.stops)
+        least = self.controller.least_chance if self.k is None else 0.0
+        forecast = proposer.forecast(history, longest, least)
+        return Option(proposer.name, forecast, proposer.behind(history), proposer.stops, proposer.run)
 
     def _catch_up(self, proposer: Proposer) -> float:
         """Let a proposer's model read what it has not, where it is likely to be used; seconds."""
@@ -243,19 +281,19 @@ class Engine:
         row: NDArray[np.float32] = self.target.forward(tokens[shared:], rows=1)[0]
         return row
 
-    def _measure_plain(self) -> float | None:
-        """Median seconds of a pass that drafts nothing, run behind the reply and taken back."""
+    def _measure_plain(self) -> Iterator[float]:
+        """Seconds of passes that draft nothing, run behind the reply and taken back."""
         target = self.target
         length = target.length
         if length == target.capacity:
-            return None
-        times = []
-        for _ in range(ENOUGH_PLAIN):
+            return
+        # The first is slower: it follows a wider one.
+        for number in range(1 + ENOUGH):
             started = time.perf_counter()
             target.forward(self._history[-1:])[0].argmax()
             target.rollback(length)
-            times.append(time.perf_counter() - started)
-        return median(times)
+            if number:
+                yield time.perf_counter() - started
 
 
 def _origins(proposer: str, drafted: int, accepted: int) -> list[str]:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from statistics import median
-
-from app.engine.events import ENOUGH_PLAIN, Finished, FinishReason, Pass, Tally
+from app.engine.events import Finished, FinishReason, Pass, Tally
+from app.engine.pace import PlainPace
 from app.engine.reply import Reply
 
 
 class Statistics:
     """Counts every pass once; `finish` gives the record in which all sums reconcile."""
 
-    def __init__(self, prompt_tokens: int, cached_tokens: int, seed: int) -> None:
+    def __init__(self, prompt_tokens: int, cached_tokens: int, seed: int, pace: PlainPace) -> None:
         self._prompt_tokens = prompt_tokens
         self._cached_tokens = cached_tokens
         self._seed = seed
@@ -20,7 +19,7 @@ class Statistics:
         self._k_history: list[int] = []
         self._decode_seconds = 0.0
         self._model_seconds = 0.0
-        self._plain: list[float] = []
+        self._pace = pace
         self.prefill_seconds = 0.0
 
     def record(self, entry: Pass) -> None:
@@ -36,15 +35,9 @@ class Statistics:
         self._k_history.append(drafted)
         self._decode_seconds += entry.seconds
         self._model_seconds += entry.target_seconds + entry.proposer_seconds
-        if drafted == 0:
-            self._plain.append(entry.seconds)
+        self._pace.record(entry)
 
-    @property
-    def plain_seconds(self) -> float | None:
-        """Median time of this reply's passes that drafted nothing, if there were enough."""
-        return median(self._plain) if len(self._plain) >= ENOUGH_PLAIN else None
-
-    def finish(self, reason: FinishReason, reply: Reply, plain_seconds: float | None) -> Finished:
+    def finish(self, reason: FinishReason, reply: Reply) -> Finished:
         reply.finished = reason
         tallies = self._by_proposer.values()
         passes = sum(tally.passes for tally in tallies)
@@ -68,5 +61,5 @@ class Statistics:
             prefill_seconds=self.prefill_seconds,
             decode_seconds=self._decode_seconds,
             model_seconds=self._model_seconds,
-            plain_seconds=plain_seconds,
+            plain_seconds=self._pace.seconds_per_token(),
         )

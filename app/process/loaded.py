@@ -54,7 +54,7 @@ class LoadedModel:
             self.engine = self.assembly.engine("off")
             self.chosen = "off"
             costs = self.engine.calibrate([max(self.assembly.target.bos, 0)], CALIBRATION_SECONDS)
-            self._costs = dict(costs)
+            self._costs = dict(costs.seconds)
         except BaseException:
             self._stack.close()
             raise

@@ -268,10 +268,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Steps:
-    """The passes since the last such event, every one of them, batched to the screen's rate."""
+    """The passes since the last such event, every one of them, batched to the screen's rate.
+
+    plain_seconds: what plain decoding would have taken for a token so far, None where that is not known.
+    """
 
     identity: int
     steps: tuple[Step, ...]
+    plain_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,6 @@ from app.process.messages import Compared, Divergence
 
 # How a reply's text stands to that of the first reply.
 Outcome = Literal["first", "identical", "differs", "sample", "stopped", "failed"]
-# What the speedup is measured against: the row "off", or the plain pass timed outside the comparison.
-Baseline = Literal["compared", "calibrated"]
 
 # These draw the same token for the same seed, as they draw nothing of their own.
 _DETERMINISTIC = ("off", "lookup")
@@ -40,7 +38,9 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A comparison. plain_tokens_per_second: plain decoding's rate; baseline says where it was measured.
+    """A comparison. plain_tokens_per_second: plain decoding's rate, of its own reply where there is one.
+
+    A speedup is against the plain passes of the same reply (app/engine/pace.py).
 
     rounds: how often each proposer answered; figures of more than one are medians.
     """
@@ -50,24 +50,21 @@ class Report:
     seed: int
     sampling: Sampling
     plain_tokens_per_second: float | None
-    baseline: Baseline | None
     rows: tuple[Row, ...]
     rounds: int = 1
 
 
 def build(title: str, model: str, seed: int, sampling: Sampling, compared: Sequence[Compared]) -> Report:
     """The report of the replies so far, in their order. Text that is not ours comes out clean."""
-    plain, baseline = _plain_rate(compared)
     first = next((each.proposer for each in compared if each.finished is not None), None)
-    rows = tuple(_row(each, first, sampling.temperature > 0, plain, baseline) for each in compared)
-    return Report(_line(title), _line(model), seed, sampling, plain, baseline, rows)
+    rows = tuple(_row(each, first, sampling.temperature > 0) for each in compared)
+    return Report(_line(title), _line(model), seed, sampling, _plain_rate(compared), rows)
 
 
 def over_rounds(reports: Sequence[Report]) -> Report:
     """One report of several of the same proposers in the same order: each figure's median.
 
-    A speedup is so the median of ratios to plain decoding of the same round. A reply that parts in any
-    round differs, and the first such parting is told.
+    A reply that parts in any round differs, and the first such parting is told.
     """
     rows = tuple(_merged(rows) for rows in zip(*(report.rows for report in reports), strict=True))
     plain = _median([report.plain_tokens_per_second for report in reports])
@@ -93,33 +90,23 @@ def _median(values: Sequence[float | None]) -> float | None:
     return median(measured) if measured else None
 
 
-def _plain_rate(compared: Sequence[Compared]) -> tuple[float | None, Baseline | None]:
+def _plain_rate(compared: Sequence[Compared]) -> float | None:
     finished = [(each.proposer, each.finished) for each in compared if each.finished is not None]
-    for proposer, reply in finished:
-        if proposer == "off" and reply.tokens_per_second:
-            return reply.tokens_per_second, "compared"
-    for _, reply in finished:
-        if reply.plain_seconds:
-            return 1 / reply.plain_seconds, "calibrated"
-    return None, None
+    own = (reply.tokens_per_second for proposer, reply in finished if proposer == "off")
+    beside = (1 / reply.plain_seconds for _, reply in finished if reply.plain_seconds)
+    return next(filter(None, own), None) or next(beside, None)
 
 
-def _row(
-    compared: Compared, first: str | None, sampled: bool, plain: float | None, baseline: Baseline | None
-) -> Row:
+def _row(compared: Compared, first: str | None, sampled: bool) -> Row:
     name, reply = _line(compared.proposer), compared.finished
     problem = None if compared.problem is None else _line(compared.problem)
     if reply is None:
         return Row(name, None, None, None, None, None, None, "failed", None, problem)
-    speed = reply.tokens_per_second
-    faster = reply.speedup
-    if baseline == "compared" and plain is not None:
-        faster = None if speed is None else speed / plain
     return Row(
         name,
         len(reply.token_ids),
-        speed,
-        faster,
+        reply.tokens_per_second,
+        reply.speedup,
         reply.tokens_per_pass,
         reply.acceptance_rate,
         reply.prefill_seconds,

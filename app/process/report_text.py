@@ -54,11 +54,9 @@ def basis(report: Report) -> str:
     """A sentence that says what the speedups are measured against."""
     if report.plain_tokens_per_second is None:
         return "Plain decoding was not measured, so no speedup is known."
-    where = " in this comparison" if report.baseline == "compared" else ", timed beforehand"
-    said = f"Speedup is against plain decoding: {rate(report.plain_tokens_per_second)} tok/s{where}."
-    if report.rounds == 1:
-        return said
-    return f"{said} Medians of {report.rounds} rounds, each speedup within its round."
+    plain = f"Plain decoding makes {rate(report.plain_tokens_per_second)} tok/s."
+    said = f"{plain} Each speedup is against the plain passes of its own reply."
+    return said if report.rounds == 1 else f"{said} Medians of {report.rounds} rounds."
 
 
 def notes(report: Report) -> tuple[str, ...]:

@@ -169,20 +169,22 @@ class Service:
         )
         pieces = Pieces(target.piece)
         batch: list[Step] = []
+        plain: float | None = None
         sent = 0.0
         for event in engine.generate(request):
             if isinstance(event, Pass):
                 batch.append(pieces.step(event))
                 now = time.perf_counter()
                 if now - sent >= BATCH_SECONDS:
-                    self._deliver(Steps(command.identity, tuple(batch)))
+                    plain = engine.pace.seconds_per_token()
+                    self._deliver(Steps(command.identity, tuple(batch), plain))
                     batch.clear()
                     sent = now
             elif isinstance(event, Prefill):
                 self._deliver(Reading(command.identity, event))
             else:
                 if batch:
-                    self._deliver(Steps(command.identity, tuple(batch)))
+                    self._deliver(Steps(command.identity, tuple(batch), plain))
                 self._deliver(Done(command.identity, event))
                 loaded.remember()
             self._between_passes(loaded)

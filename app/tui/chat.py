@@ -360,7 +360,7 @@ class Chat:
         self._identity += 1
         self._growing = Growing(begun)
         self._saved = time.monotonic()
-        self.figures.begin(self.k, self.proposer, self.loaded.plain_seconds if self.loaded else None)
+        self.figures.begin(self.k, self.proposer)
         self._view.answer_begins(begun)
         wishes = self.wishes
         self._link.send(
@@ -385,6 +385,7 @@ class Chat:
         for step in event.steps:
             self.figures.record(step.entry)
             self.used = (self.used or 0) + len(step.entry.tokens)
+        self.figures.measured(event.plain_seconds)
         self._view.answer_grows(event.steps)
         self._view.figures_changed()
         now = time.monotonic()

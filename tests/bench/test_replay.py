@@ -10,6 +10,7 @@ import pytest
 
 from app.bench.course import course, picture
 from app.bench.replay import (
+    Costs,
     Setting,
     Trajectory,
     auto_costs,
@@ -29,7 +30,7 @@ from app.errors import SpecchatError
 from proposers.acceptance import CopyAcceptance
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
-COSTS = {width: 10.0 + 2.0 * (width - 1) for width in range(1, 34)}
+COSTS = Costs({0: {width: 10.0 + 2.0 * (width - 1) for width in range(1, 34)}})
 
 
 def test_the_accounting_is_that_of_a_calculation_by_hand() -> None:
@@ -52,10 +53,10 @@ def test_nothing_learned_can_be_worse_than_the_ledger_allows() -> None:
     prompt = tuple(token for first in range(60) for token in (first, 1000 + first))
     reply = tuple(token for first in range(60) for token in (first, 2000 + first))
     sample = Trajectory("adversary", prompt, reply)
-    for costs in (COSTS, {width: 7.0 * width**0.7 for width in range(1, 34)}):
+    for costs in (COSTS, Costs({0: {width: 7.0 * width**0.7 for width in range(1, 34)}})):
         spent = sum(auto_costs([sample] * 5, costs))
-        plain = 5 * (len(reply) - 1) * costs[1]
-        assert spent <= 1.02 * plain + costs[1] + 1e-6
+        plain = 5 * (len(reply) - 1) * costs.at(1, 0)
+        assert spent <= 1.02 * plain + costs.at(1, 0) + 1e-6
 
 
 def test_knowledge_survives_and_nonsense_is_refused() -> None:
@@ -147,5 +148,4 @@ def test_a_curve_that_is_none_says_so(tmp_path: Path, text: str) -> None:
 
 def test_a_controller_without_a_curve_drafts_nothing() -> None:
     controller = ThroughputController()
-    controller.calibrate({})
     assert controller.choose([Option("lookup", [0.9, 0.8])]).k == 0

@@ -114,9 +114,10 @@ def test_what_was_learned(tmp_path: Path) -> None:
     path = tmp_path / "knowledge.json"
     assert "nothing yet" in learned_check(path).finding
     knowledge = Knowledge(path)
-    knowledge.put("curve a", (1.0, 0.1))
+    knowledge.put("costs a", (0.0, 0.0, 1.0, 1.0, 0.1))
+    knowledge.put("amx a", (0.0,))
     knowledge.put("acceptance a lookup", (0.5,))
     knowledge.save()
-    assert learned_check(path).finding.startswith("1 cost curve,")
+    assert learned_check(path).finding.startswith("costs of 1 model, acceptance of 1 proposer")
     path.write_text("{")
     assert learned_check(path).command == "specchat calibrate --forget"

@@ -7,9 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.calibration import WIDTHS, calibrate, curve
+from app.engine.calibration import calibrate, curve
+from app.engine.control import WIDTHS, ThroughputController
+from app.engine.costs import Measured
+from app.engine.loop import Engine
 from app.llama.context import Context
 from app.llama.model import Model
+from proposers.off import Off
 
 
 def test_a_width_is_compared_with_the_plain_pass_beside_it() -> None:
@@ -27,28 +31,36 @@ def test_a_pass_that_was_held_up_does_not_count() -> None:
 def test_it_leaves_the_cache_as_it_was(tiny_path: Path) -> None:
     with Model(tiny_path) as model, Context(model, 64) as target:
         target.forward([5, 6, 7])
-        costs = calibrate(target, [5], math.inf)
-        assert target.length == 3
-    assert set(costs) == {1, *WIDTHS} and all(seconds > 0.0 for seconds in costs.values())
+        measured = calibrate(target, [5], WIDTHS, math.inf)
+        assert target.length == measured.depth == 3
+    assert set(measured.seconds) == {1, *WIDTHS}
+    assert all(seconds > 0.0 for seconds in measured.seconds.values())
 
 
 def test_widths_without_room_are_left_out(tiny_path: Path) -> None:
     """Else a chat whose context is nearly full ends with an error."""
     with Model(tiny_path) as model, Context(model, 12) as target:
         target.forward([5] * 4)
-        assert set(calibrate(target, [5], math.inf)) == {1, 2, 3, 4, 6, 8}
+        assert set(calibrate(target, [5], WIDTHS, math.inf).seconds) == {1, 2, 3, 4, 6, 8}
         target.forward([5] * 8)
-        assert calibrate(target, [5], math.inf) == {}
+        assert calibrate(target, [5], WIDTHS, math.inf).seconds == {}
 
 
 def test_without_time_the_narrowest_is_measured(tiny_path: Path) -> None:
     """Else a large model is not answered for seconds after it was loaded, or never speculates at all."""
     with Model(tiny_path) as model, Context(model, 64) as target:
-        assert set(calibrate(target, [5], 0.0)) == {1, 2}
+        assert set(calibrate(target, [5], WIDTHS, 0.0).seconds) == {1, 2}
 
 
-def test_a_known_curve_is_scaled_to_the_hour(tiny_path: Path) -> None:
-    """Else what was learned at night says that drafts pay on the busy machine of the day."""
+@pytest.mark.parametrize(("factor", "kept"), [(1.0, True), (30.0, False)])
+def test_what_an_earlier_run_measured_is_checked(factor: float, kept: bool, tiny_path: Path) -> None:
+    """Else what was learned at night, or on another CPU, decides on the busy machine of the day."""
     with Model(tiny_path) as model, Context(model, 64) as target:
-        costs = calibrate(target, [5], known={1: 100.0, 8: 300.0})
-    assert 0.0 < costs[1] < 100.0 and costs[8] == pytest.approx(3 * costs[1])
+        first = calibrate(target, [5], WIDTHS, math.inf).seconds
+        before = {width: seconds * (1.0 if width == 1 else factor) for width, seconds in first.items()}
+        # A width that is measured at no time here: it is there as long as the rest is believed.
+        engine = Engine(target, (Off(),), ThroughputController([Measured(0, {**before, 7: before[6]})]))
+        engine.calibrate([5], math.inf)
+        (measured,) = engine.controller.measured
+    assert (7 in measured.seconds) == kept
+    assert {1, *WIDTHS} <= set(measured.seconds)

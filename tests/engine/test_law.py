@@ -19,6 +19,7 @@ import pytest
 from scipy import stats
 
 from app.engine.control import Choice, Controller, Option, ThroughputController
+from app.engine.costs import Measured
 from app.engine.events import Finished, Request
 from app.engine.loop import Engine
 from app.engine.sampling import Sampler
@@ -54,7 +55,11 @@ class Unsteady(ThroughputController):
 
     def __init__(self) -> None:
         super().__init__()
-        self.calibrate({1: 1.0, 2: 1.0})
+        self.calibrate(Measured(0, {1: 1.0, 2: 1.0}))
+
+    @property
+    def least_chance(self) -> float:
+        return 0.0
 
     def choose(self, options: Sequence[Option]) -> Choice:
         return Choice(0, min(DRAFTED, len(options[0].forecast)), 0.35, ())

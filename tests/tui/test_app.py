@@ -218,9 +218,22 @@ def test_a_model_that_kills_the_engine_is_not_loaded_for_ever(tmp_path: Path) ->
         async with chatting(tmp_path, loaded=None) as chat:
             chat.engine.tell(Crashed("was killed by SIGABRT", "ggml: assertion"))
             await chat.settle()
-            assert chat.engine.starts == 1 and "while it loaded the model" in chat.text
+            assert chat.engine.starts == 2 and chat.engine.load.died == "was killed by SIGABRT"
+            chat.engine.tell(Crashed("was killed by SIGABRT", "ggml: assertion"))
+            await chat.settle()
+            assert chat.engine.starts == 2 and "while it loaded the model" in chat.text
             await chat.press("1")
-            assert chat.engine.starts == 2
+            assert chat.engine.starts == 3 and chat.engine.load.died == ""
+
+
+def test_a_process_that_was_ended_from_outside_is_not_tried_with_less(tmp_path: Path) -> None:
+    """Memory that was short, or a person who ended it: other settings would not have helped."""
+
+    async def body() -> None:
+        async with chatting(tmp_path, loaded=None) as chat:
+            chat.engine.tell(Crashed("was killed by SIGKILL", ""))
+            await chat.settle()
+            assert chat.engine.starts == 1 and "while it loaded the model" in chat.text
 
     run(body)
 

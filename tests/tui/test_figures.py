@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from statistics import median
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.engine import statistics
 from app.engine.control import ThroughputController
-from app.engine.events import ENOUGH_PLAIN, Finished, Pass, Prefill, Request
+from app.engine.events import Finished, Pass, Prefill, Request
 from app.engine.expectation import expected_tokens
 from app.engine.loop import Engine
 from app.engine.settings import Sampling
 from app.llama.context import Context
 from app.llama.model import Model
 from app.llama.settings import ContextSettings
-from app.tui.panel import figures as panel_figures
 from app.tui.panel.drawing import bar, big, percent, rate, ratio, seconds, sparkline, whole
 from app.tui.panel.figures import (
     COURSE,
@@ -52,9 +49,9 @@ def passes(draw: st.DrawFn) -> Pass:
     )
 
 
-def fed(entries: Sequence[Pass], at_load: float | None = None) -> PanelFigures:
+def fed(entries: Sequence[Pass]) -> PanelFigures:
     live = LiveFigures()
-    live.begin(None, "lookup", at_load)
+    live.begin(None, "lookup")
     for entry in entries:
         live.record(entry)
     return live.snapshot()
@@ -70,11 +67,11 @@ def windows(entries: Sequence[Pass]) -> list[list[Pass]]:
     return groups[:-1]
 
 
-@given(st.lists(passes(), max_size=90), st.one_of(st.none(), st.floats(1e-4, 1.0)))
+@given(st.lists(passes(), max_size=90))
 @settings(deadline=None)
-def test_every_figure_is_the_one_recomputed_from_the_log(entries: list[Pass], at_load: float | None) -> None:
+def test_every_figure_is_the_one_recomputed_from_the_log(entries: list[Pass]) -> None:
     """Else: the panel shows a number that nobody can check."""
-    figures = fed(entries, at_load)
+    figures = fed(entries)
     drafts = [len(entry.drafted) for entry in entries]
     drafted, accepted = sum(drafts), sum(entry.accepted for entry in entries)
     kept = sum(len(entry.tokens) for entry in entries)
@@ -94,16 +91,7 @@ def test_every_figure_is_the_one_recomputed_from_the_log(entries: list[Pass], at
         sum(entry.accepted >= n for entry in entries) for n in longest
     )
 
-    plain = [entry.seconds for entry in entries if not entry.drafted]
-    enough = len(plain) >= ENOUGH_PLAIN
-    seconds_of_plain = median(plain) if enough else at_load
-    assert figures.plain_seconds == seconds_of_plain
-    assert figures.plain_source == (
-        "in this reply" if enough else None if at_load is None else "when the model was loaded"
-    )
-    assert figures.speedup == (
-        kept * seconds_of_plain / decode if entries and seconds_of_plain is not None else None
-    )
+    assert figures.plain_seconds is figures.speedup is None
 
     model = sum(entry.target_seconds + entry.proposer_seconds for entry in entries)
     assert figures.host_share == ((decode - model) / decode if entries else None)
@@ -139,17 +127,23 @@ def test_the_expected_tokens_are_those_of_the_paper(entries: list[Pass]) -> None
     assert figures.expected == pytest.approx(sum(each) / len(each), rel=1e-9)
 
 
+def test_the_speed_without_speculation_is_the_engines() -> None:
+    """Else: the panel and the reply's record name different speedups, or one that nobody measured."""
+    live = LiveFigures()
+    live.begin(None, "lookup")
+    assert live.snapshot().speedup is None
+    live.record(Pass("lookup", (1, 2), 2, 3, (1, 2, 3), ("lookup",) * 3, "", 0.03, 0.03, 0.0))
+    live.measured(0.02)
+    figures = live.snapshot()
+    assert figures.speedup == pytest.approx(2.0) and figures.plain_source == "in this reply"
+
+
 def test_the_sum_of_equation_1_at_its_ends() -> None:
     """Else: a draft that is always accepted divides by zero."""
     assert expected_tokens(1.0, 4) == 5
     assert expected_tokens(0.0, 4) == 1
     assert expected_tokens(0.7, 0) == 1
     assert expected_tokens(0.5, 2) == 1.75
-
-
-def test_as_many_plain_passes_are_asked_for_as_the_engine_asks() -> None:
-    """Else: the panel and the reply's record name different plain speeds."""
-    assert vars(panel_figures)["ENOUGH_PLAIN"] == vars(statistics)["ENOUGH_PLAIN"] == ENOUGH_PLAIN
 
 
 def test_before_anything_was_measured_nothing_is_claimed() -> None:
@@ -164,18 +158,16 @@ def test_before_anything_was_measured_nothing_is_claimed() -> None:
 def test_a_reply_begins_with_none_of_the_last_ones_figures(engine: Engine) -> None:
     """Else: the second reply's acceptance is blurred by the first one's."""
     live = LiveFigures()
-    live.begin(4, "lookup", None)
+    live.begin(4, "lookup")
     play(engine, live, 16)
-    live.begin(None, "off", 0.02)
-    assert live.snapshot() == PanelFigures(
-        phase="reading", plain_seconds=0.02, plain_source="when the model was loaded"
-    )
+    live.begin(None, "off")
+    assert live.snapshot() == PanelFigures(phase="reading")
 
 
 def test_a_failed_engine_leaves_what_was_counted(engine: Engine) -> None:
     """Else: the panel says "writing" for ever, or forgets the reply that crashed."""
     live = LiveFigures()
-    live.begin(4, "lookup", None)
+    live.begin(4, "lookup")
     live.stop()
     assert live.snapshot().phase == "idle"
     play(engine, live, 16)
@@ -203,6 +195,7 @@ def play(engine: Engine, live: LiveFigures, max_tokens: int, **other: object) ->
             live.prefill(event)
         elif isinstance(event, Pass):
             live.record(event)
+            live.measured(engine.pace.seconds_per_token())
         else:
             return event
     raise AssertionError("no Finished")
@@ -212,7 +205,7 @@ def play(engine: Engine, live: LiveFigures, max_tokens: int, **other: object) ->
 def test_the_figures_are_those_of_the_engines_own_record(engine: Engine, k: int | None) -> None:
     """Else: the panel and the line under the reply disagree."""
     live = LiveFigures()
-    live.begin(k, "lookup", 0.5)
+    live.begin(k, "lookup")
     finished = play(engine, live, 60, k=k)
     while_writing = live.snapshot()
     assert while_writing.phase == "writing"
@@ -232,7 +225,7 @@ def test_the_figures_are_those_of_the_engines_own_record(engine: Engine, k: int 
     assert figures.speedup == finished.speedup
     assert figures.plain_seconds == finished.plain_seconds
     assert figures.prefill_seconds == finished.prefill_seconds
-    assert (figures.plain_source == "in this reply") == (finished.k_history.count(0) >= ENOUGH_PLAIN)
+    assert figures.plain_source == "in this reply"
 
 
 def test_tokens_that_a_stop_string_took_back_are_not_counted(engine: Engine) -> None:
@@ -240,7 +233,7 @@ def test_tokens_that_a_stop_string_took_back_are_not_counted(engine: Engine) -> 
     probe = play(engine, LiveFigures(), 40, k=4)
     assert len(probe.text) > 8
     live = LiveFigures()
-    live.begin(4, "lookup", None)
+    live.begin(4, "lookup")
     finished = play(engine, live, 40, k=4, stop=(probe.text[4:9],))
     assert finished.reason == "stop_string"
     live.finish(finished)

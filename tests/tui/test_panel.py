@@ -47,16 +47,17 @@ def entry(drafted: int, accepted: int, proposer: str = "lookup") -> Pass:
 def live(proposer: str = "lookup", k: int | None = None) -> LiveFigures:
     """A reply of 34 passes: 25 that accept 3 of 4, and 9 that accept none."""
     made = LiveFigures()
-    made.begin(k, proposer, 0.04)
+    made.begin(k, proposer)
     made.prefill(Prefill(done=4870, total=4870, cached=1024))
     for number in range(34):
         made.record(entry(4, 0 if number % 10 > 6 else 3, proposer))
+    made.measured(0.04)
     return made
 
 
 def reading(done: int) -> PanelFigures:
     made = LiveFigures()
-    made.begin(None, "lookup", 0.04)
+    made.begin(None, "lookup")
     made.prefill(Prefill(done=done, total=4870, cached=1024))
     return made.snapshot()
 
@@ -135,7 +136,7 @@ def test_the_panel_says_how_fast_against_what_and_why(size: tuple[int, int], the
         "lookup · k auto",
         "writing · 109 tokens",
         "2.56× plain",
-        "plain 25.0 · measured at load",
+        "plain 25.0 · measured here",
         "acceptance    55 %",
         "tokens/pass   3.21",
         "k                4",
@@ -236,8 +237,9 @@ def test_why_nothing_was_drafted_is_said() -> None:
 def test_a_slower_reply_is_told_as_a_loss() -> None:
     """Else: 0.80× wears the colour of a gain."""
     made = LiveFigures()
-    made.begin(4, "lookup", 0.04)
+    made.begin(4, "lookup")
     made.record(entry(4, 0))
+    made.measured(0.04)
     line = strip_lines(made.snapshot(), READY, 80, "dark")[0]
     assert "0.80× plain" in line.plain
     assert any(span.style == "bold $warning" for span in line.spans)
@@ -292,7 +294,7 @@ def test_the_strip_fits_and_leaves_out_what_matters_least(width: int) -> None:
         assert "k auto, now  4" in first
         assert "█" in second
     if width >= 80:
-        assert "2.56× plain (25.0 measured at load)" in first
+        assert "2.56× plain (25.0 measured here)" in first
         assert "writing · 109 tokens" in second
 
 

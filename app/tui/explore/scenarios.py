@@ -33,9 +33,11 @@ class Curve:
     def __post_init__(self) -> None:
         if len(self.points) < 2 or min(self.points) != 1 or min(self.points.values()) <= 0:
             raise ValueError("a cost curve needs costs above 0 of width 1 and of a greater one")
-        costs, last = filled(self.points, LONGEST + 1), max(self.points)
+        *_, before, last = sorted(self.points)
+        costs = filled(self.points, last)[: LONGEST + 2]
         # Where noise made the last stretch fall, wider passes are not cheaper and cheaper.
-        costs[last:] = [max(cost, self.points[last]) for cost in costs[last:]]
+        slope = max(0.0, self.points[last] - self.points[before]) / (last - before)
+        costs += [self.points[last] + slope * step for step in range(1, LONGEST + 2 - last)]
         object.__setattr__(self, "_costs", tuple(costs))
 
     def cost(self, width: int) -> float:

@@ -63,14 +63,15 @@ def explanations(figures: PanelFigures) -> tuple[Explanation, ...]:
             "plain",
             rate(figures.plain_tokens_per_second),
             "How many there would be without speculation: measured by passes that draft nothing, "
-            + (f"{figures.plain_source}." if figures.plain_source else "of which there were none yet."),
-            f"1 ÷ median seconds of a plain pass = 1 ÷ {UNKNOWN if plain is None else f'{plain:.4f}'}",
+            + (f"{figures.plain_source}." if figures.plain_source else "of which there were too few yet."),
+            "1 ÷ what a token would have taken, by the plain passes nearest in time = "
+            f"1 ÷ {UNKNOWN if plain is None else f'{plain:.4f}'}",
         ),
         Explanation(
             "speedup",
             UNKNOWN if figures.speedup is None else f"{figures.speedup:.2f}×",
             "How many times as fast as plain decoding this reply is; below 1 it is slower.",
-            "tokens kept × seconds of a plain pass ÷ seconds of all passes",
+            "what plain decoding would have taken ÷ what it took, choosing and looking up included",
         ),
         Explanation(
             "acceptance",

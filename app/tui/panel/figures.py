@@ -5,12 +5,11 @@ No figure is smoothed: each equals the one that anybody recomputes from the even
 
 from __future__ import annotations
 
-from bisect import insort
 from collections import Counter, deque
 from dataclasses import dataclass
 from typing import Literal
 
-from app.engine.events import ENOUGH_PLAIN, Finished, Pass, Prefill, Value
+from app.engine.events import Finished, Pass, Prefill, Value
 from app.engine.expectation import expected_tokens
 
 # One column of a course that is a rate: long enough to hold some passes, short enough to show a turn.
@@ -19,7 +18,7 @@ WINDOW_SECONDS = 0.5
 COURSE = 60
 
 Phase = Literal["idle", "reading", "writing", "done"]
-PlainSource = Literal["in this reply", "after this reply", "when the model was loaded"]
+PlainSource = Literal["in this reply", "after this reply"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,23 +130,21 @@ class LiveFigures:
     """
 
     def __init__(self, proposer: str = "off", k: int | None = None) -> None:
-        self.begin(k, proposer, None)
+        self.begin(k, proposer)
         self._phase: Phase = "idle"
 
-    def begin(self, k: int | None, proposer: str, plain_seconds_of_machine: float | None) -> None:
-        """A reply was asked for. plain_seconds_of_machine: a plain pass, measured at load, or None."""
+    def begin(self, k: int | None, proposer: str) -> None:
+        """A reply was asked for."""
         self._phase = "reading"
         self._fixed_k = k
         self._proposer = proposer
-        self._plain_of_machine = plain_seconds_of_machine
         self._prefill: Prefill | None = None
         self._finished: Finished | None = None
         self._passes = self._drafted = self._accepted = self._rejections = self._kept = 0
         self._draft_lengths: Counter[int] = Counter()
         self._accepted_lengths: Counter[int] = Counter()
         self._decode_seconds = self._model_seconds = 0.0
-        # Sorted, so that the median is at hand.
-        self._plain: list[float] = []
+        self._plain_seconds: float | None = None
         self._values: tuple[Value, ...] = ()
         self._k_course: deque[int] = deque(maxlen=COURSE)
         self._acceptance_course: deque[float | None] = deque(maxlen=COURSE)
@@ -179,13 +176,15 @@ class LiveFigures:
         self._values = entry.values
         self._decode_seconds += entry.seconds
         self._model_seconds += entry.target_seconds + entry.proposer_seconds
-        if drafted == 0:
-            insort(self._plain, entry.seconds)
         self._window.add(drafted, entry.accepted, entry.seconds)
         if self._window.seconds >= WINDOW_SECONDS:
             self._acceptance_course.append(self._window.acceptance_rate)
             self._tokens_per_pass_course.append(self._window.tokens_per_pass)
             self._window = _Window()
+
+    def measured(self, plain_seconds: float | None) -> None:
+        """What plain decoding would have taken for a token so far, None where that is not known."""
+        self._plain_seconds = plain_seconds
 
     def finish(self, finished: Finished) -> None:
         """The reply has ended: its record knows what the passes could not."""
@@ -232,21 +231,12 @@ class LiveFigures:
         )
 
     def _plain_speed(self) -> tuple[float | None, PlainSource | None]:
-        """Seconds of a plain pass, and where they were measured."""
-        enough = len(self._plain) >= ENOUGH_PLAIN
-        if self._finished is not None:
-            seconds = self._finished.plain_seconds
-            if seconds is None:
-                return None, None
-            return seconds, "in this reply" if enough else "after this reply"
-        if enough:
-            middle = len(self._plain) // 2
-            if len(self._plain) % 2:
-                return self._plain[middle], "in this reply"
-            return (self._plain[middle - 1] + self._plain[middle]) / 2, "in this reply"
-        if self._plain_of_machine is None:
+        """Seconds of a token by plain decoding, and where plain passes were timed."""
+        before = self._plain_seconds
+        seconds = before if self._finished is None else self._finished.plain_seconds
+        if seconds is None:
             return None, None
-        return self._plain_of_machine, "when the model was loaded"
+        return seconds, "after this reply" if before is None else "in this reply"
 
     def _expected(self, alpha: float | None) -> float | None:
         """Mean over the passes; the many passes of one draft length are weighed at once."""

@@ -173,11 +173,6 @@ def speedup_part(figures: PanelFigures) -> tuple[str, str]:
     return f"{speedup:.2f}×", "bold $warning" if round(speedup, 2) < 1 else "bold $accent"
 
 
-def plain_place(figures: PanelFigures) -> str:
-    """Where the speed without speculation was measured."""
-    return "measured at load" if figures.plain_source == "when the model was loaded" else "measured here"
-
-
 def panel_lines(
     figures: PanelFigures,
     state: EngineState,
@@ -257,7 +252,7 @@ def _speed(figures: PanelFigures, width: int, *, tall: bool) -> list[Content]:
     speedup, style = speedup_part(figures)
     number = rate(figures.tokens_per_second)
     plain_rate = rate(figures.plain_tokens_per_second).strip()
-    place = "" if figures.plain_source is None else f" · {plain_place(figures)}"
+    place = "" if figures.plain_source is None else " · measured here"
     plain = Content.assemble((f"plain {plain_rate}{place}", "$muted"))
     top, middle, bottom = big(number.strip())
     if not tall or len(top) > width - _LABEL:

@@ -16,7 +16,6 @@ from app.tui.panel.panel import (
     changed_rows,
     draft_length,
     painted,
-    plain_place,
     progress,
     proposer_name,
     settings_theme,
@@ -93,7 +92,7 @@ def _speed_line(figures: PanelFigures, width: int, theme: str) -> Content:
     speedup, style = speedup_part(figures)
     gain = Content.assemble((speedup.rjust(6), style))
     against = gain + Content.assemble((" plain", "$muted"))
-    measured = f" ({rate(figures.plain_tokens_per_second).strip()} {plain_place(figures)})"
+    measured = f" ({rate(figures.plain_tokens_per_second).strip()} measured here)"
     told = against if figures.plain_source is None else against + Content.assemble((measured, "$muted"))
     most = proposer if figures.proposer == "off" else proposer + now
     for parts in ((most, speed, told), (most, speed, against), (proposer, speed, gain)):
