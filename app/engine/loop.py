@@ -24,6 +24,7 @@ from app.engine.events import ENOUGH_PLAIN, Event, FinishReason, Pass, Prefill, 
 from app.engine.reply import Reply
 from app.engine.sampling import Sampler
 from app.engine.statistics import Statistics
+from app.engine.thread_choice import ThreadChoice
 from app.engine.verify import Rule, block_rule, match_rule, verify_sampled
 from app.errors import ContextError
 from app.llama.context import Cancelled, Context
@@ -46,6 +47,8 @@ class Engine:
         self.controller = controller
         # A cost curve measured earlier with this model, device and settings.
         self.known_costs: Mapping[int, float] = {}
+        # Where no number was asked for: how many threads the passes get.
+        self.threads: ThreadChoice | None = None
         # A fixed draft length; None lets the controller choose.
         self.k: int | None = None
         self.rule = rule
@@ -181,6 +184,10 @@ class Engine:
             )
             statistics.record(entry)
             self.controller.observe(entry)
+            if self.threads is not None:
+                width = max(1 + len(drafted) + padded, target.narrowest)
+                threads = self.threads.observe(width, entry.target_seconds, time.perf_counter())
+                target.use_threads(threads)
             yield entry
 
     def _choose(
