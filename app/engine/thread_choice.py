@@ -32,8 +32,8 @@ LEAST_GAIN = 0.05
 HEAD_START = 0.6
 SLOWER = 1.3
 SHARE = 0.01
-# Seconds until a number is tried for the first time, and at most.
-FIRST_WAIT, LONGEST_WAIT = 1.0, 4.0
+# Seconds until a number is tried for the first time, and at most; fewer threads are tried in need anyway.
+FIRST_WAIT, LONGEST_WAIT, LONGEST_WAIT_FEWER = 1.0, 4.0, 64.0
 # How far a pass moves what its width usually takes, and the level that is usual.
 _WIDTH_STEP, _BASE_STEP = 0.05, 0.02
 
@@ -136,7 +136,8 @@ class _Follower:
     def _give_up(self, trial: _Trial, now: float) -> None:
         self._trial = None
         self._due[trial.threads] = now + self._waits[trial.threads]
-        self._waits[trial.threads] = min(2 * self._waits[trial.threads], LONGEST_WAIT)
+        longest = LONGEST_WAIT if trial.threads > self._chosen else LONGEST_WAIT_FEWER
+        self._waits[trial.threads] = min(2 * self._waits[trial.threads], longest)
 
     def _keep(self, trial: _Trial, now: float) -> None:
         self._trial = None

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 # Turns of GNU's OpenMP before a waiting thread sleeps. Its default is to spin for seconds: then a second busy
-# process on the machine slows decoding down a hundred times (measured). 300 costs an idle machine 3 %.
-_SPINS = "300"
+# process on the machine slows decoding down a hundred times (measured). 1000 costs an idle machine 2 to 3 %,
+# 300 costs it 5 to 13 %. Beside a busy process fewer threads are used anyway; where a person has set two for
+# two cores, 1000 leaves a third of the idle speed, 300 nearly half of it, and 3000 a fifth.
+_SPINS = "1000"
 # A person who has set one of these has chosen.
 _CHOSEN = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
 # What the group of processes that a container is may use: microseconds in so many microseconds.
