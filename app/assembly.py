@@ -20,6 +20,7 @@ from app.llama.layouts import amx
 from app.llama.model import Model
 from app.llama.plainer import find_what_lives, remembered
 from app.llama.settings import ContextSettings, ModelSettings
+from app.llama.threads import Threads
 from app.loading import cpu_copies, header_of, machine_memory, make_shorter, open_smaller
 from app.models.compatibility import draft_problem
 from app.models.fit import Fit, Memory, fit
@@ -33,6 +34,7 @@ from app.models.skip import (
     skipped_layers_default,
     write_skip,
 )
+from app.threads import follow_threads
 from proposers.base import Proposer
 from proposers.bridge import BridgedDraft
 from proposers.registry import KINDS
@@ -115,6 +117,8 @@ class Assembly:
         self._files: dict[str, Path] = {}
         self._knowledge = Knowledge(knowledge_file())
         self._told: set[str] = set()
+        # The target's context: those of draft models use its numbers of threads.
+        self._leader: Context | None = None
         path = find_model(setup.model)
         self._header = read_header(path)
         setup = self.setup = self._without_what_kills(path, setup)
@@ -168,9 +172,13 @@ class Assembly:
             self.setup.context_settings.cache_type,
             self._warn,
         )
+        self._leader = context
+        threads = follow_threads(context, f"{self._digest} {self._placed.gpu_layers}", self._knowledge)
         remembered = measured_of(self._knowledge.get(self._costs_name(context.threads)))
         proposers = self.proposers(proposer, context.capacity)
-        return Engine(context, proposers, ThroughputController(remembered))
+        engine = Engine(context, proposers, ThroughputController(remembered))
+        engine.threads = threads
+        return engine
 
     def _without_what_kills(self, path: Path, setup: Setup) -> Setup:
         """With only what llama.cpp survives on this machine."""
@@ -232,9 +240,10 @@ class Assembly:
 
     def remember(self, engine: Engine) -> None:
         """Keep what an engine of this assembly learned, for later runs."""
-        measured = engine.controller.measured
-        if measured:
-            self._knowledge.put(self._costs_name(engine.target.threads), numbers_of(measured))
+        measured, threads = engine.controller.measured, engine.target.threads
+        # Costs that began with other numbers of threads are a mixture.
+        if measured and (engine.threads is None or threads == engine.threads.first):
+            self._knowledge.put(self._costs_name(threads), numbers_of(measured))
         for proposer in engine.proposers:
             if proposer.knowledge:
                 self._knowledge.put(self._proposer_name(proposer.name), proposer.knowledge)
@@ -244,11 +253,11 @@ class Assembly:
     def _digest(self) -> str:
         return content_digest(self._header)
 
-    def _costs_name(self, threads: int) -> str:
+    def _costs_name(self, threads: Threads) -> str:
         """All that the cost of a pass depends on, but its width and depth."""
         model, context = self._placed, self.setup.context_settings
         parts = (
-            *("costs", self._digest, platform.node(), threads, model.gpu_layers),
+            *("costs", self._digest, platform.node(), *threads, model.gpu_layers),
             *(context.flash_attention, context.cache_type, context.exact),
         )
         return " ".join(map(str, parts))
@@ -289,6 +298,8 @@ class Assembly:
             context = self._context(self._draft_stack, self._open_draft(length), length)
         elif kind.model == "skip":
             context = self._context(self._stack, self._open_skip(), length)
+        if context:
+            context.leader = self._leader
         bridged = self._bridged(context) if kind.model == "draft" and context else None
         proposer = self._proposers[name] = bridged or kind.build(context)
         proposer.know(self._knowledge.get(self._proposer_name(name)))

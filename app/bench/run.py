@@ -10,6 +10,7 @@ from app.errors import UsageError
 BENCHMARKS = {
     "plain": "plain decoding against llama.cpp's bare loop, in turn",
     "host": "time of a pass outside the models",
+    "busy": "decoding beside other busy processes, and the same with llama.cpp's defaults",
     "lookup": "time of a lookup step as the history grows",
     "replay": "recorded replies over cost curves, without a model: auto, fixed lengths, the oracle",
     "record": "replies of a model to a file of prompts, for replay",

@@ -70,7 +70,7 @@ def build(name: str | None) -> BuildFacts:
     """What is installed, and which file the chat opens for the name in the settings."""
     from app.llama.devices import build_facts, devices, ggml
     from app.llama.layouts import amx
-    from app.llama.threads import performance_cores
+    from app.llama.threads import candidate_threads
     from app.models.locate import find_model
 
     facts = build_facts()
@@ -87,7 +87,7 @@ def build(name: str | None) -> BuildFacts:
         devices=tuple(
             DeviceFacts(each.name, each.description, each.kind, each.free, each.total) for each in devices()
         ),
-        threads=performance_cores(),
+        threads=candidate_threads(),
         missing=tuple(names[0] for names in HEAD_FUNCTIONS if not any(map(ggml, names))),
         model=model,
         problem=problem,

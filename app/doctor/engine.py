@@ -111,19 +111,20 @@ def memory_check(memory: SystemMemory | None) -> Check:
 
 
 def threads_check(facts: BuildFacts, asked: int | None) -> Check:
-    """The threads of a reply. asked: what the settings name, None for what is chosen."""
+    """The threads of a reply. asked: what the settings name, None for what is measured."""
     allowed = _processors()
     processors = counted(allowed, "processor")
     if asked is None:
-        return Check("threads", "ok", f"{facts.threads} for {processors}: one for each performance core")
+        tried = " or ".join(map(str, facts.threads))
+        return Check("threads", "ok", f"{tried} for {processors}: measured with each model as it is loaded")
     finding = f"{asked} by the settings, for {processors}"
     if asked > allowed:
         return Check(
             "threads",
             "warning",
             finding,
-            f"More threads than processors wait for one another: remove threads from the settings, "
-            f"which gives {facts.threads}.",
+            "More threads than processors wait for one another: remove threads from the settings, and the "
+            "best number is measured.",
         )
     return Check("threads", "ok", finding)
 

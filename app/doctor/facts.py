@@ -20,7 +20,7 @@ class DeviceFacts:
 class BuildFacts:
     """llama.cpp as it is installed.
 
-    threads: that a reply would be decoded with. missing: functions that heads need and this build has
+    threads: the numbers that are tried with each model. missing: functions that heads need and this build has
     not. model: the file that the chat opens; problem: why there is none. amx: what happens when its code for
     AMX runs here, "" where nothing goes wrong.
     """
@@ -30,7 +30,7 @@ class BuildFacts:
     gpu_offload: bool
     cpu_features: tuple[str, ...]
     devices: tuple[DeviceFacts, ...]
-    threads: int
+    threads: tuple[int, ...]
     missing: tuple[str, ...]
     model: str
     problem: str

@@ -26,6 +26,7 @@ from app.engine.pace import ENOUGH, PlainPace
 from app.engine.reply import Reply
 from app.engine.sampling import Sampler
 from app.engine.statistics import Statistics
+from app.engine.thread_choice import ThreadChoice
 from app.engine.verify import Rule, block_rule, match_rule, verify_sampled
 from app.errors import ContextError
 from app.llama.context import Cancelled, Context
@@ -51,6 +52,8 @@ class Engine:
         # At least one; where there are several, the controller chooses one for each pass.
         self.proposers = tuple(proposers)
         self.controller = controller
+        # Where no number was asked for: how many threads the passes get.
+        self.threads: ThreadChoice | None = None
         # A fixed draft length; None lets the controller choose.
         self.k: int | None = None
         self.rule = rule
@@ -217,6 +220,9 @@ class Engine:
             if speculating:
                 self.controller.observe(entry)
                 learning = time.perf_counter() - ended
+            if self.threads is not None:
+                width = max(1 + len(drafted) + padded, target.narrowest)
+                target.use_threads(self.threads.observe(width, entry.target_seconds, time.perf_counter()))
             yield entry
 
     def _choose(

@@ -19,7 +19,7 @@ from app.errors import SpecchatError
 from app.llama.model import MemoryShort, Model, memory_was_short
 from app.llama.native import native_log
 from app.llama.settings import ContextSettings
-from app.llama.threads import performance_cores
+from app.llama.threads import Threads, performance_cores
 
 _CACHE_TYPES = {"f32": 0, "f16": 1, "q4_0": 2, "q4_1": 3, "q5_0": 6, "q5_1": 7, "q8_0": 8, "bf16": 30}
 _FLASH = {"auto": -1, "off": 0, "on": 1}
@@ -56,7 +56,8 @@ class Context:
         parameters.n_seq_max = settings.sequences
         parameters.n_outputs_max = MAX_ROWS
         threads = settings.threads or performance_cores()
-        parameters.n_threads = parameters.n_threads_batch = threads
+        self.threads = Threads(threads, threads)
+        parameters.n_threads, parameters.n_threads_batch = self.threads
         parameters.flash_attn_type = _FLASH[settings.flash_attention]
         parameters.type_k = parameters.type_v = _CACHE_TYPES[settings.cache_type]
         # A sliding window's cache can only be cut back while it holds all positions.
@@ -72,9 +73,9 @@ class Context:
             )
         self.model = model
         self.settings = settings
-        self.threads = threads
+        self.leader: Context | None = None  # whose numbers of threads are taken over, pass by pass
         self.pointer = pointer
-        self._narrowest, self.widest = _EXACT_WIDTHS if settings.exact else (1, MAX_ROWS)
+        self.narrowest, self.widest = _EXACT_WIDTHS if settings.exact else (1, MAX_ROWS)
         self.capacity = length
         self.seconds = 0.0
         self.stop: Callable[[], bool] = _never
@@ -108,6 +109,13 @@ class Context:
     def length(self) -> int:
         """Tokens of sequence 0 in the cache."""
         return self._lengths[0]
+
+    def use_threads(self, threads: Threads) -> None:
+        """Make passes with so many threads from the next one on, which costs 20 µs; builds without OpenMP
+        (macOS) make a pool of threads for each pass anyway."""
+        if threads != self.threads:
+            llama_cpp.llama_set_n_threads(self.pointer, *threads)
+            self.threads = threads
 
     def forward(self, tokens: Sequence[int], rows: int = 1, sequence: int = 0) -> NDArray[np.float32]:
         """Append tokens to a sequence; logits (rows, V) after the last `rows` of them.
@@ -150,7 +158,7 @@ class Context:
 
     def _decode_silent(self, tokens: Sequence[int], sequence: int) -> None:
         """One pass without logits."""
-        if 0 < len(tokens) < self._narrowest:
+        if 0 < len(tokens) < self.narrowest:
             self._decode_rows(tokens, 1, sequence)
         else:
             self._decode(tokens, 0, sequence)
@@ -166,12 +174,12 @@ class Context:
         return self._decode_padded(tokens, rows, sequence)
 
     def _decode_padded(self, tokens: Sequence[int], rows: int, sequence: int) -> NDArray[np.float32]:
-        if rows >= self._narrowest:
+        if rows >= self.narrowest:
             self._decode(tokens, rows, sequence)
             return self._rows(rows)
         end = self._lengths[sequence] + len(tokens)
-        padding = max(0, self._narrowest - len(tokens))
-        asked = self._narrowest
+        padding = max(0, self.narrowest - len(tokens))
+        asked = self.narrowest
         self._decode([*tokens, *[tokens[-1]] * padding], asked, sequence)
         if padding:
             self.rollback(end, sequence)
@@ -192,6 +200,8 @@ class Context:
                 self._batch.seq_id[index][0] = sequence
             self._batch_sequence = sequence
         self._batch.n_tokens = count
+        if self.leader is not None:
+            self.use_threads(self.leader.threads)
         started = time.perf_counter()
         status = llama_cpp.llama_decode(self.pointer, self._batch)
         if status == 0 and rows:

@@ -1,7 +1,7 @@
-"""How many threads to decode with, and how long they spin while they wait for one another.
+"""How many threads may be worth decoding with, and how long they spin while they wait for one another.
 
 Decoding waits on memory. A second thread on the same core, or a slow efficiency core that all the
-others must wait for at every layer, makes it slower.
+others must wait for at every layer, mostly makes it slower; by how much is measured, see thread_count.py.
 """
 
 from __future__ import annotations
@@ -9,13 +9,26 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
+import sys
 from pathlib import Path
+from typing import NamedTuple
 
 # Turns of GNU's OpenMP before a waiting thread sleeps. Its default is to spin for seconds: then a second busy
-# process on the machine slows decoding down a hundred times (measured). 300 costs an idle machine 3 %.
-_SPINS = "300"
+# process on the machine slows decoding down a hundred times (measured). 1000 costs an idle machine 2 to 3 %,
+# 300 costs it 5 to 13 %. Beside a busy process fewer threads are used anyway; where a person has set two for
+# two cores, 1000 leaves a third of the idle speed, 300 nearly half of it, and 3000 a fifth.
+_SPINS = "1000"
 # A person who has set one of these has chosen.
 _CHOSEN = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
+# What the group of processes that a container is may use: microseconds in so many microseconds.
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+
+
+class Threads(NamedTuple):
+    """Numbers of threads: for passes over one token, and for wider ones."""
+
+    narrow: int
+    wide: int
 
 
 def bound_spinning() -> None:
@@ -27,8 +40,37 @@ def bound_spinning() -> None:
         os.environ["GOMP_SPINCOUNT"] = _SPINS
 
 
+def candidate_threads() -> tuple[int, ...]:
+    """Numbers worth measuring, the smallest first."""
+    return _candidates(performance_cores(), _processors())
+
+
+def _candidates(cores: int, processors: int) -> tuple[int, ...]:
+    """All processors, the performance cores, one of them left to others, and half of them."""
+    return tuple(sorted({processors, cores, max(1, cores - 1), max(1, cores // 2)}))
+
+
 def performance_cores() -> int:
     """Physical performance cores that this process may run on; at least 1."""
+    return min(_cores(), _processors())
+
+
+def _processors() -> int:
+    """Processors that this process may keep busy."""
+    if platform.system() == "Linux":
+        return min(len(os.sched_getaffinity(0)), _quota(_QUOTA))
+    return os.cpu_count() or 1
+
+
+def _quota(path: Path) -> int:
+    """Processors' worth of time that Linux grants, by that file."""
+    granted, _, period = _read(path).partition(" ")
+    if granted.isdigit() and period.isdigit() and int(period):
+        return max(1, int(granted) // int(period))
+    return sys.maxsize
+
+
+def _cores() -> int:
     system = platform.system()
     if system == "Linux":
         return _linux_cores(Path("/sys/devices/system/cpu"), os.sched_getaffinity(0))

@@ -87,9 +87,7 @@ FIELDS: tuple[Field, ...] = (
         reload=True,
         label="GPU layers",
     ),
-    Field(
-        "model", "threads", "whole", "Threads on the CPU.", 1, _MOST_THREADS, "performance cores", reload=True
-    ),
+    Field("model", "threads", "whole", "Threads on the CPU.", 1, _MOST_THREADS, "measured", reload=True),
     Field(
         "model",
         "flash_attention",

@@ -1,4 +1,4 @@
-"""Which processors decode: one too many, and every layer waits for the slowest."""
+"""Which processors may decode: one too many, and every layer waits for the slowest; and how that is tried."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from app.llama.threads import _linux_cores, performance_cores
+from app.llama.context import Context
+from app.llama.model import Model
+from app.llama.settings import ContextSettings
+from app.llama.thread_count import fastest, measured_threads
+from app.llama.threads import Threads, _candidates, _linux_cores, _quota, candidate_threads, performance_cores
 
 
 def machine(root: Path, cores: list[dict[str, str]]) -> Path:
@@ -71,3 +75,70 @@ def test_a_machine_that_tells_nothing_uses_what_it_may(tmp_path: Path, speed: st
 def test_this_machine_has_a_core() -> None:
     """Lost otherwise: everything."""
     assert performance_cores() >= 1
+    assert performance_cores() in candidate_threads()
+
+
+@pytest.mark.parametrize(
+    ("cores", "processors", "candidates"),
+    [(1, 1, (1,)), (1, 2, (1, 2)), (2, 2, (1, 2)), (4, 8, (2, 3, 4, 8)), (64, 128, (32, 63, 64, 128))],
+)
+def test_candidates(cores: int, processors: int, candidates: tuple[int, ...]) -> None:
+    """Lost otherwise: the best number, or seconds of loading to numbers that nobody needs."""
+    assert _candidates(cores, processors) == candidates
+
+
+@pytest.mark.parametrize(
+    ("text", "most"),
+    [("200000 100000", 2), ("350000 100000", 3), ("50000 100000", 1), ("max 100000", None), ("", None)],
+)
+def test_a_container_has_as_many_processors_as_it_was_given(
+    text: str, most: int | None, tmp_path: Path
+) -> None:
+    """Lost otherwise: sixty-four threads that are stopped in turn, in a container that may use two."""
+    (tmp_path / "cpu.max").write_text(text + "\n")
+    assert _quota(tmp_path / "cpu.max") == (most or _quota(tmp_path / "none"))
+
+
+def test_the_usual_number_stays_unless_another_is_clearly_faster() -> None:
+    """Lost otherwise: another number at each start, for noise; or a third of the speed, for caution."""
+    noisy = [{1: 6.9, 2: 7.2}, {1: 7.1, 2: 40.0}, {1: 7.0, 2: 7.0}]
+    assert fastest(noisy, 2) == 2
+    faster = [{1: 7.0, 2: 4.0}, {1: 7.0, 2: 90.0}, {1: 7.2, 2: 4.1}]
+    assert fastest(faster, 1) == 2 and fastest(faster, 2) == 2
+
+
+def test_measuring_leaves_the_context_as_it_was(tiny_path: Path) -> None:
+    """Lost otherwise: a reply that begins behind what was only measured."""
+    for exact in (False, True):
+        with Model(tiny_path) as model, Context(model, 64, ContextSettings(exact=exact)) as context:
+            found = measured_threads(context, (1, 2), 1)
+            assert context.length == 0 and context.threads == found
+            assert found.narrow in (1, 2) and found.wide in (1, 2)
+
+
+def test_a_context_with_no_room_to_measure_keeps_what_is_usual(tiny_path: Path) -> None:
+    """Lost otherwise: the chat, to --ctx 2."""
+    with Model(tiny_path) as model, Context(model, 2) as context:
+        assert measured_threads(context, (1, 2), 1) == context.threads == Threads(1, 1)
+
+
+def test_threads_are_changed_between_passes_and_change_no_number(tiny_path: Path) -> None:
+    """Lost otherwise: exact mode, on a machine that is busy now and then."""
+    with Model(tiny_path) as model, Context(model, 64, ContextSettings(threads=1)) as context:
+        rows = []
+        for threads in (Threads(1, 1), Threads(2, 1), Threads(2, 2), Threads(1, 2)):
+            context.use_threads(threads)
+            assert context.threads == threads
+            rows.append([context.forward([7, 8, 9], rows=3).copy(), context.forward([10]).copy()])
+            context.rollback(0)
+        assert all((wide == rows[0][0]).all() and (narrow == rows[0][1]).all() for wide, narrow in rows)
+
+
+def test_the_context_of_a_draft_takes_the_targets_numbers(tiny_path: Path) -> None:
+    """Lost otherwise: drafts that wait for a core which the target has long given up."""
+    settings = ContextSettings(threads=1)
+    with Model(tiny_path) as model, Context(model, 64, settings) as target, Context(model, 64) as draft:
+        draft.leader = target
+        target.use_threads(Threads(2, 1))
+        draft.forward([7])
+        assert draft.threads == Threads(2, 1)

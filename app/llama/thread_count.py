@@ -1,0 +1,97 @@
+"""Which numbers of threads make passes fastest here, found by trying them in turn."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+from app.llama.context import Context
+from app.llama.threads import Threads
+
+# A wider pass: quantised rows run in groups of four. What is best for it is used for prompts too.
+_WIDE = 4
+_ROUNDS = 5
+# Seconds. A model whose passes are slow is tried for one round, where that ends within `_MOST`.
+_BUDGET, _MOST = 0.4, 2.0
+# Another number has to be so much faster to be chosen; one that is remembered is doubted for more, since
+# only one round speaks against it.
+_LEAST_GAIN, _DOUBT = 0.05, 0.15
+
+# Seconds of a pass by number of threads.
+Round = Mapping[int, float]
+
+
+def measured_threads(
+    context: Context, candidates: Sequence[int], usual: int, remembered: Threads | None = None
+) -> Threads:
+    """The numbers that an empty context decodes fastest with, which it then uses.
+
+    usual: the one that is used unless another is clearly faster. remembered: what was found earlier with this
+    model; one round that does not contradict it is enough.
+    """
+    favoured = remembered or Threads(usual, usual)
+    context.use_threads(favoured)
+    if context.capacity < _WIDE:
+        return favoured
+    # Weights may come from the disk in the first pass: part of loading.
+    _seconds(context, _WIDE)
+    each = len(candidates) * (2 * _seconds(context, 1) + _seconds(context, _WIDE))
+    found = favoured
+    if each <= (_BUDGET if remembered else _MOST):
+        found = _tried(context, candidates, favoured, each, remembered is not None)
+    context.use_threads(found)
+    return found
+
+
+def _tried(
+    context: Context, candidates: Sequence[int], favoured: Threads, each: float, doubted: bool
+) -> Threads:
+    """each: seconds that a round will take. doubted: whether one round may be enough."""
+    ends = time.perf_counter() + _BUDGET
+    narrow: list[Round] = []
+    wide: list[Round] = []
+    for number in range(_ROUNDS):
+        if number and time.perf_counter() + each > ends:
+            break
+        # Up, then down: a machine that slows down meanwhile favours none.
+        order = candidates if number % 2 == 0 else candidates[::-1]
+        rounds = {threads: _pair(context, threads) for threads in order}
+        narrow.append({threads: seconds[0] for threads, seconds in rounds.items()})
+        wide.append({threads: seconds[1] for threads, seconds in rounds.items()})
+        if doubted and number == 0 and _fastest_both(narrow, wide, favoured, _DOUBT) == favoured:
+            return favoured
+    return _fastest_both(narrow, wide, favoured, _LEAST_GAIN)
+
+
+def _pair(context: Context, threads: int) -> tuple[float, float]:
+    """Seconds of a narrow and of a wide pass with so many threads."""
+    context.use_threads(Threads(threads, threads))
+    # The first pass after a change may have to start threads.
+    return min(_seconds(context, 1), _seconds(context, 1)), _seconds(context, _WIDE)
+
+
+def _seconds(context: Context, width: int) -> float:
+    """Seconds of one pass behind what the context holds, taken back again."""
+    length = context.length
+    started = time.perf_counter()
+    context.forward([0] * width, rows=width)
+    seconds = time.perf_counter() - started
+    context.rollback(length)
+    return seconds
+
+
+def _fastest_both(
+    narrow: Sequence[Round], wide: Sequence[Round], favoured: Threads, least_gain: float
+) -> Threads:
+    return Threads(
+        fastest(narrow, favoured.narrow, least_gain),
+        fastest(wide, favoured.wide, least_gain),
+    )
+
+
+def fastest(rounds: Sequence[Round], favoured: int, least_gain: float = _LEAST_GAIN) -> int:
+    """The number with the smallest median; the favoured one unless that is so much faster."""
+    medians = {threads: median(each[threads] for each in rounds) for threads in rounds[0]}
+    best = min(medians, key=medians.__getitem__)
+    return best if medians[best] < (1 - least_gain) * medians[favoured] else favoured
