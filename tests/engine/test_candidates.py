@@ -15,6 +15,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from app import assembly as assembly_module
+from app.assembly import Assembly, Setup
 from app.engine.control import ThroughputController
 from app.engine.events import Finished, Request
 from app.engine.loop import Engine
@@ -25,6 +27,7 @@ from app.llama.candidates import CANDIDATES, Candidates
 from app.llama.context import Context
 from app.llama.model import Model
 from app.llama.settings import ContextSettings
+from app.models.fit import Memory
 from proposers.base import Distribution, Proposer
 from proposers.draft import Draft
 from proposers.lookup import Lookup
@@ -273,3 +276,26 @@ def test_of_two_greatest_the_smaller_id_is_chosen(tmp_path: Path) -> None:
         for settings in (GREEDY, Sampling(top_k=41, top_p=1.0, min_p=0.0)):
             assert reply(context, Lookup(), settings).token_ids == reply(plain, Lookup(), settings).token_ids
         assert all(token < 144 for token in reply(context, Off(), GREEDY).token_ids)
+
+
+def test_assembly_asks_for_them_where_a_gpu_holds_the_model(
+    tiny_path: Path, tiny_draft_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lost otherwise: what they save, or a draft without its own logits. The CPU stands for the GPU."""
+    plenty = 1 << 40
+
+    def given(memory: Memory, settings: ContextSettings, died: str = "") -> int:
+        monkeypatch.setattr(assembly_module, "machine_memory", lambda rpc: memory)
+        setup = Setup(str(tiny_path), str(tiny_draft_path), 256, context_settings=settings, died=died)
+        with Assembly(setup, stop=lambda: False) as assembly:
+            engine = assembly.engine("draft")
+            *_, finished = engine.generate(Request((60, 61, 62), Sampling(), seed=1, max_tokens=12, k=3))
+            assert isinstance(finished, Finished) and len(finished.token_ids) == 12
+            return engine.target.candidates
+
+    assert given(Memory(plenty), ContextSettings()) == 0
+    assert given(Memory(plenty, (plenty,)), ContextSettings()) == CANDIDATES
+    assert given(Memory(plenty, (plenty,), shared=True), ContextSettings()) == 0
+    assert given(Memory(plenty, (plenty,)), ContextSettings(exact=True)) == 0
+    assert given(Memory(plenty, (plenty,)), ContextSettings(), "was killed by SIGILL") == 0
+    assert given(Memory(plenty), ContextSettings(candidates=64)) == 64
