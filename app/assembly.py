@@ -15,6 +15,7 @@ from app.engine.costs import measured_of, numbers_of
 from app.engine.loop import Engine
 from app.errors import SpecchatError, UsageError
 from app.knowledge import Knowledge, cache_folder, knowledge_file
+from app.llama.candidates import candidates_for
 from app.llama.context import Context
 from app.llama.layouts import amx
 from app.llama.model import Model
@@ -166,7 +167,7 @@ class Assembly:
     def engine(self, proposer: str, needed: int = 0) -> Engine:
         """The engine, with a context that holds `needed` tokens where the model and memory allow."""
         context = make_shorter(
-            lambda length: self._context(self._stack, self.target, length),
+            lambda length: self._context(self._stack, self.target, length, self._candidates),
             self.context_length(needed),
             self.setup.context_length is not None,
             self.setup.context_settings.cache_type,
@@ -315,8 +316,16 @@ class Assembly:
         self._draft_stack.close()
         self.setup = replace(self.setup, draft=draft)
 
-    def _context(self, stack: ExitStack, model: Model, length: int) -> Context:
-        context = stack.enter_context(Context(model, length, self.setup.context_settings))
+    @property
+    def _candidates(self) -> int:
+        # Where loading ended the process nothing is asked of the GPU but the model.
+        own_gpu = bool(self.memory.gpus) and not self.memory.shared and not self.setup.died
+        settings = self.setup.context_settings
+        return candidates_for(settings, self._placed, self._header.block_count or 0, own_gpu)
+
+    def _context(self, stack: ExitStack, model: Model, length: int, candidates: int = 0) -> Context:
+        settings = replace(self.setup.context_settings, candidates=candidates)
+        context = stack.enter_context(Context(model, length, settings))
         context.stop = self._stop
         return context
 

@@ -30,7 +30,7 @@ from app.engine.thread_choice import ThreadChoice
 from app.engine.verify import Rule, block_rule, match_rule, verify_sampled
 from app.errors import ContextError
 from app.llama.context import Cancelled, Context
-from proposers.base import NOTHING, Proposal, Proposer
+from proposers.base import NOTHING, Distribution, Proposal, Proposer
 
 # Widths at which what an earlier run measured is held against today's machine.
 CHECKED = (2, 8)
@@ -269,15 +269,31 @@ class Engine:
         """One pass over the last token, the draft and the padding: the committed tokens."""
         history = self._history
         draft = proposal.tokens
-        width = 1 + len(draft) + padded
-        rows = self.target.forward([history[-1], *draft, *draft[-1:] * padded], rows=width)[: 1 + len(draft)]
-        if sampler.greedy:
-            # Row by row: the rows behind the first mismatch need not be looked at.
-            return match_rule(draft, lambda index: sampler.choose(rows[index], history, draft[:index]))
-        p = sampler.distributions(rows, history, draft)
-        if proposal.q is None:
+        tokens = [history[-1], *draft, *draft[-1:] * padded]
+        p = self._among_candidates(tokens, draft, sampler)
+        if p is None:
+            rows = self.target.forward(tokens, rows=len(tokens))[: 1 + len(draft)]
+            if sampler.greedy:
+                # Row by row: the rows behind the first mismatch need not be looked at.
+                return match_rule(draft, lambda index: sampler.choose(rows[index], history, draft[:index]))
+            p = sampler.distributions(rows, history, draft)
+        if proposal.q is None or sampler.greedy:
             return match_rule(draft, lambda index: sampler.draw(p[index], rng))
         return verify_sampled(self.rule, draft, proposal.q, p, rng)
+
+    def _among_candidates(
+        self, tokens: Sequence[int], draft: Sequence[int], sampler: Sampler
+    ) -> list[Distribution] | None:
+        """One pass for the largest logits only; None, and nothing done, where these do not decide."""
+        target = self.target
+        if target.candidates == 0 or not 0 < sampler.candidates <= target.candidates:
+            return None
+        length = target.length
+        candidates = target.forward_candidates(tokens)
+        p = None if candidates is None else sampler.among(candidates, self._history, draft)
+        if p is None:
+            target.rollback(length)
+        return p
 
     def logits_after(self, tokens: Sequence[int]) -> NDArray[np.float32]:
         """The target's logits (V,) after `tokens`, which the cache then holds. A view, see Context."""

@@ -14,9 +14,10 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.selection import NO_NUMBERS, top_candidates
+from app.engine.selection import NO_NUMBERS, largest, top_candidates
 from app.engine.settings import Sampling
 from app.errors import SpecchatError
+from app.llama.candidates import Candidates
 from proposers.base import Distribution
 
 Logits = NDArray[np.float32]
@@ -68,7 +69,60 @@ class Sampler:
             return self._truncate(*top_candidates(rows, settings.top_k))
         return [self._without_top_k(row) for row in rows]
 
-    def _penalise(self, rows: Logits, history: Sequence[int], drafted: Sequence[int]) -> Logits:
+    @property
+    def candidates(self) -> int:
+        """How many of a row's largest logits decide what a whole row would; 0 where no number is enough.
+
+        These are the tokens that top-k keeps (one at temperature 0), as many as may be penalised, and
+        one more. `among` says why.
+        """
+        settings = self.settings
+        kept = 1 if self.greedy else settings.top_k
+        # A raised token may come from anywhere in the row.
+        raised = settings.repeat_penalty < 1 or min(settings.frequency_penalty, settings.presence_penalty) < 0
+        if kept == 0 or (settings.penalised and raised):
+            return 0
+        return kept + (settings.penalty_window if settings.penalised else 0) + 1
+
+    def among(
+        self, candidates: Candidates, history: Sequence[int], drafted: Sequence[int]
+    ) -> list[Distribution] | None:
+        """The distributions of whole rows, bit for bit, from at least `self.candidates` of each row's
+        largest logits; None where equal ones leave the choice to the whole row.
+
+        Row i follows history + drafted[:i]; rows behind the draft are not looked at.
+
+        Let S be a row's candidates, t the least of their raw logits, and b the top-k-th largest of S after
+        penalties. A token outside S has a logit of at most t, after penalties too, because these only
+        lower. So where b > t, top-k keeps the same tokens of S as of the whole row, and of equal ones the
+        same, by the smaller id. Top-p, min-p and temperature look at nothing but what top-k kept.
+
+        b > t fails for equal logits only. Penalties lower at most `penalty_window` tokens of S, so top-k
+        and one more keep t or more: b is at least t, and is t only if two of these have it.
+
+        Raises SpecchatError for NaN.
+        """
+        settings = self.settings
+        tokens, logits = candidates.tokens[: 1 + len(drafted)], candidates.logits[: 1 + len(drafted)]
+        least = np.minimum.reduce(logits, axis=1)
+        if settings.penalised:
+            logits = self._penalise(logits, history, drafted, tokens)
+        kept, values = largest(tokens, logits, 1 if self.greedy else settings.top_k)
+        if not (values[:, -1] > least).all():
+            return None
+        if self.greedy:
+            one = np.ones(1)
+            return [Distribution(token, one) for token in kept]
+        return self._truncate(kept, values)
+
+    def _penalise(
+        self,
+        rows: Logits,
+        history: Sequence[int],
+        drafted: Sequence[int],
+        candidates: NDArray[np.int32] | None = None,
+    ) -> Logits:
+        """Rows (n, V), or those of candidates (n, K), after penalties; a copy."""
         settings = self.settings
         window = settings.penalty_window
         rows = rows.copy()
@@ -78,6 +132,11 @@ class Sampler:
             counts = Counter(recent)
             tokens = np.fromiter(counts.keys(), np.int64, len(counts))
             times = np.fromiter(counts.values(), np.float32, len(counts))
+            if candidates is not None:
+                _, tokens, found = np.intersect1d(
+                    candidates[index], tokens, assume_unique=True, return_indices=True
+                )
+                times = times[found]
             logits = row[tokens]
             repeat = np.float32(settings.repeat_penalty)
             logits = np.where(logits <= 0, logits * repeat, logits / repeat)

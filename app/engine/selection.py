@@ -7,6 +7,8 @@ column whose maximum reaches it: some m columns, a hundredth of the row, are loo
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,9 +29,7 @@ def top_candidates(rows: NDArray[np.float32], count: int) -> tuple[NDArray[np.in
     coarse = width // _COARSE
     if count > coarse // 2:
         # So many that most columns would be looked at again: the exact bound costs less.
-        bound = np.partition(rows, size - count, axis=1)[:, size - count]
-        owners, indices = (rows >= bound[:, None]).nonzero()
-        return _largest_first(owners, indices, rows[owners, indices], number, count)
+        return largest(np.broadcast_to(np.arange(size), rows.shape), rows, count)
     # Methods and reduce of ufuncs rather than functions of numpy: most of these arrays are so small that
     # a function's way to its loop costs as much as the loop.
     block = rows[:, : _DEPTH * width].reshape(number, _DEPTH, width)
@@ -53,6 +53,17 @@ def top_candidates(rows: NDArray[np.float32], count: int) -> tuple[NDArray[np.in
         indices = np.concatenate([indices, tail_columns + tail])
         values = np.concatenate([values, rows[tail_owners, tail_columns + tail]])
     return _largest_first(owners, indices, values, number, count)
+
+
+def largest(
+    tokens: NDArray[np.integer[Any]], logits: NDArray[np.float32], count: int
+) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """The `count` largest of each row's candidates (n, m), whose logits these are, as `top_candidates`."""
+    number, size = logits.shape
+    bound = np.partition(logits, size - count, axis=1)[:, size - count]
+    owners, columns = (logits >= bound[:, None]).nonzero()
+    found = tokens[owners, columns].astype(np.int64)
+    return _largest_first(owners, found, logits[owners, columns], number, count)
 
 
 def _largest_first(

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.errors import SpecchatError
+from app.llama.candidates import Candidates, DeviceTopK
 from app.llama.model import MemoryShort, Model, memory_was_short
-from app.llama.native import native_log
+from app.llama.native import array_at, native_log
 from app.llama.settings import ContextSettings
 from app.llama.threads import Threads, performance_cores
 
@@ -63,8 +64,11 @@ class Context:
         # A sliding window's cache can only be cut back while it holds all positions.
         parameters.swa_full = True
         parameters.kv_unified = True
+        self._vocabulary_size = model.vocabulary.size
+        self._top_k = DeviceTopK(settings.candidates, self._vocabulary_size, parameters)
         pointer = llama_cpp.llama_init_from_model(model.pointer, parameters)
         if not pointer:
+            self._top_k.free()
             reason = log.faults[-1].strip() if log.faults else "llama.cpp gave no reason"
             kind = MemoryShort if memory_was_short(log.faults) else SpecchatError
             raise kind(
@@ -81,7 +85,6 @@ class Context:
         self.stop: Callable[[], bool] = _never
         self._memory = llama_cpp.llama_get_memory(pointer)
         self._lengths = [0] * settings.sequences
-        self._vocabulary_size = model.vocabulary.size
         self._batch = llama_cpp.llama_batch_init(parameters.n_batch, 0, 1)
         # Fields of a ctypes structure are new objects at each access; these pointers stay.
         self._tokens, self._positions = self._batch.token, self._batch.pos
@@ -94,7 +97,7 @@ class Context:
         self._batch_sequence = 0
         self._abort = llama_cpp.ggml_abort_callback(lambda _: self.stop())
         self._no_abort = llama_cpp.ggml_abort_callback()
-        self._free = weakref.finalize(self, _free_context, pointer, self._batch)
+        self._free = weakref.finalize(self, _free_context, pointer, self._batch, self._top_k)
 
     def __enter__(self) -> Context:
         return self
@@ -116,6 +119,11 @@ class Context:
         if threads != self.threads:
             llama_cpp.llama_set_n_threads(self.pointer, *threads)
             self.threads = threads
+
+    @property
+    def candidates(self) -> int:
+        """How many of each row's largest logits `forward_candidates` gives; 0 where it cannot."""
+        return self._top_k.count
 
     def forward(self, tokens: Sequence[int], rows: int = 1, sequence: int = 0) -> NDArray[np.float32]:
         """Append tokens to a sequence; logits (rows, V) after the last `rows` of them.
@@ -142,6 +150,15 @@ class Context:
             return np.empty((0, self._vocabulary_size), np.float32)
         return self._decode_rows(tokens[head:], rows, sequence)
 
+    def forward_candidates(self, tokens: Sequence[int]) -> Candidates | None:
+        """Append tokens, at most `widest`, to sequence 0; the largest logits after each of them. None where
+        the device turns out to have no top-k: the tokens are appended all the same."""
+        if len(tokens) > min(self.widest, self.capacity - self.length):
+            raise ValueError(f"{len(tokens)} rows asked behind {self.length} tokens")
+        self._top_k.put_in(self.pointer)
+        self._decode(tokens, len(tokens), 0)
+        return self._top_k.of_last_pass(self.pointer, len(tokens))
+
     def _read(self, tokens: Sequence[int], sequence: int) -> None:
         """Append many tokens without logits, chunk by chunk; `stop` may end it at any time."""
         # In exact mode the cache may not depend on the width of its passes either: what it holds of an
@@ -165,6 +182,7 @@ class Context:
 
     def _decode_rows(self, tokens: Sequence[int], rows: int, sequence: int) -> NDArray[np.float32]:
         """One pass with logits. Where exact mode widens it, the rest of the product is thrown away."""
+        self._top_k.take_out(self.pointer)
         if self.settings.hidden_states:
             llama_cpp.llama_set_embeddings(self.pointer, True)
             try:
@@ -226,7 +244,7 @@ class Context:
         view = self._row_views.get((address, rows))
         if view is None:
             # Making a view costs more than the rest of this call; addresses rarely change.
-            view = _at(address, rows * self._vocabulary_size).reshape(rows, self._vocabulary_size)
+            view = array_at(address, rows, self._vocabulary_size, np.float32)
             self._row_views[address, rows] = view
         return view
 
@@ -235,7 +253,7 @@ class Context:
         if not self.settings.hidden_states:
             raise ValueError("the context was made without hidden states")
         address = ctypes.cast(llama_cpp.llama_get_embeddings(self.pointer), ctypes.c_void_p).value or 0
-        return _at(address, rows * self.model.width).reshape(rows, self.model.width)
+        return array_at(address, rows, self.model.width, np.float32)
 
     def rollback(self, length: int, sequence: int = 0) -> None:
         """Keep the first `length` tokens of a sequence. Raises SpecchatError where it cannot be cut."""
@@ -288,12 +306,7 @@ def _never() -> bool:
     return False
 
 
-def _free_context(pointer: object, batch: object) -> None:
+def _free_context(pointer: object, batch: object, top_k: DeviceTopK) -> None:
     llama_cpp.llama_batch_free(batch)
     llama_cpp.llama_free(pointer)
-
-
-def _at(address: int, count: int) -> NDArray[np.float32]:
-    """Native memory as an array, without a copy."""
-    buffer = (ctypes.c_byte * (4 * count)).from_address(address)
-    return np.frombuffer(memoryview(buffer), dtype=np.float32)
+    top_k.free()

@@ -1,12 +1,17 @@
-"""llama.cpp's process-wide parts: initialisation and the log, which never reaches the terminal."""
+"""llama.cpp's process-wide parts: initialisation, the log, which never reaches the terminal, its memory."""
 
 from __future__ import annotations
 
 import ctypes
 from collections import deque
 from functools import cache
+from typing import TypeVar
 
 import llama_cpp
+import numpy as np
+from numpy.typing import NDArray
+
+Number = TypeVar("Number", np.float32, np.int32)
 
 # ggml_log_level
 _WARNING, _ERROR, _CONTINUED = 3, 4, 5
@@ -40,3 +45,9 @@ def native_log() -> NativeLog:
     log = NativeLog()
     llama_cpp.llama_backend_init()
     return log
+
+
+def array_at(address: int, rows: int, columns: int, kind: type[Number]) -> NDArray[Number]:
+    """Native memory as an array (rows, columns) of 4-byte numbers, without a copy."""
+    buffer = (ctypes.c_byte * (4 * rows * columns)).from_address(address)
+    return np.frombuffer(memoryview(buffer), dtype=kind).reshape(rows, columns)

@@ -32,6 +32,7 @@ class ContextSettings:
 
     exact: logits must not depend on the width of their pass, so a pass is never one wide: a single
     token carries a throw-away position that is rolled back.
+    candidates: so many of each row's largest logits can be had without whole rows, see candidates.py.
     """
 
     threads: int | None = None
@@ -41,3 +42,8 @@ class ContextSettings:
     sequences: int = 1
     hidden_states: bool = False
     exact: bool = False
+    candidates: int = 0
+
+    def __post_init__(self) -> None:
+        if self.candidates and (self.exact or self.hidden_states):
+            raise ValueError("exact mode and hidden states are for whole rows")
