@@ -151,5 +151,6 @@ def habits_of(knowledge: Knowledge) -> Habits:
 
 
 def keep_habits(knowledge: Knowledge, reply: Finished) -> None:
-    """Count a reply among them."""
-    knowledge.put(_HABITS, habits_of(knowledge).after(reply))
+    """Count a reply among them; one that was stopped before its first pass says nothing."""
+    if reply.passes:
+        knowledge.put(_HABITS, habits_of(knowledge).after(reply))

@@ -84,6 +84,7 @@ def reply(prompt: int, cached: int, tokens: int) -> Finished:
 def test_habits_are_sums_that_fade(tmp_path: Path) -> None:
     """Lost otherwise: who once pasted a book is taken for a reader for ever."""
     knowledge = Knowledge(tmp_path / "k.json")
+    keep_habits(knowledge, reply(9000, 0, 0))
     assert habits_of(knowledge) == AT_FIRST
     keep_habits(knowledge, reply(1000, 400, 100))
     once = habits_of(knowledge)
