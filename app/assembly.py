@@ -9,16 +9,18 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from app.attention import flash_attention_here, keep_habits
 from app.chat.template import Template, named_template
 from app.engine.control import ThroughputController
 from app.engine.costs import measured_of, numbers_of
+from app.engine.events import Finished
 from app.engine.loop import Engine
 from app.errors import SpecchatError, UsageError
 from app.knowledge import Knowledge, cache_folder, knowledge_file
 from app.llama.candidates import candidates_for
 from app.llama.context import Context
 from app.llama.layouts import amx
-from app.llama.model import Model
+from app.llama.model import MemoryShort, Model
 from app.llama.plainer import find_what_lives, remembered
 from app.llama.settings import ContextSettings, ModelSettings
 from app.llama.threads import Threads
@@ -166,8 +168,21 @@ class Assembly:
 
     def engine(self, proposer: str, needed: int = 0) -> Engine:
         """The engine, with a context that holds `needed` tokens where the model and memory allow."""
+        asked = self.setup
+        self._choose_attention(needed)
+
+        def made(length: int) -> Context:
+            try:
+                return self._context(self._stack, self.target, length, self._candidates)
+            except MemoryShort:
+                if self.setup == asked:
+                    raise
+                # Flash attention needs less memory.
+                self.setup = asked
+                return self._context(self._stack, self.target, length, self._candidates)
+
         context = make_shorter(
-            lambda length: self._context(self._stack, self.target, length, self._candidates),
+            made,
             self.context_length(needed),
             self.setup.context_length is not None,
             self.setup.context_settings.cache_type,
@@ -180,6 +195,23 @@ class Assembly:
         engine = Engine(context, proposers, ThroughputController(remembered))
         engine.threads = threads
         return engine
+
+    def _choose_attention(self, needed: int) -> None:
+        """Put what is faster in the place of "auto", where all of the model is on the CPU. Without flash
+        attention the scores of a whole chunk are held in memory: that may not cost any context."""
+        if self.memory.gpus and self._placed.gpu_layers:
+            return
+        asked, room = self.setup, self._room(needed)
+        settings = asked.context_settings
+        chosen = flash_attention_here(self._header, settings, self._knowledge)
+        self.setup = replace(asked, context_settings=replace(settings, flash_attention=chosen))
+        if self._room(needed) < room:
+            self.setup = asked
+
+    def _room(self, needed: int) -> tuple[bool, int]:
+        """Whether the model fits into memory, and with how much context."""
+        chosen = self._fit_target(self._placed.gpu_layers, needed)
+        return chosen.problem is None, chosen.context_length
 
     def _without_what_kills(self, path: Path, setup: Setup) -> Setup:
         """With only what llama.cpp survives on this machine."""
@@ -239,8 +271,10 @@ class Assembly:
             self._told.add(line)
             self._warn(line)
 
-    def remember(self, engine: Engine) -> None:
-        """Keep what an engine of this assembly learned, for later runs."""
+    def remember(self, engine: Engine, reply: Finished | None = None) -> None:
+        """Keep what an engine of this assembly learned, for later runs; of a reply what it says of habits."""
+        if reply is not None:
+            keep_habits(self._knowledge, reply)
         measured, threads = engine.controller.measured, engine.target.threads
         # Costs that began with other numbers of threads are a mixture.
         if measured and (engine.threads is None or threads == engine.threads.first):

@@ -124,7 +124,12 @@ def _parser() -> argparse.ArgumentParser:
         help="llama.cpp RPC servers that take layers, with commas",
     )
     add("--threads", type=whole(1, _MOST_THREADS), metavar="N", help="default: measured")
-    add("--flash-attention", choices=("auto", "on", "off"), default="auto")
+    add(
+        "--flash-attention",
+        choices=("auto", "on", "off"),
+        default="auto",
+        help="default: on a GPU llama.cpp's choice, on a CPU measured",
+    )
     add("--kv-type", choices=_KV_TYPES, default="f16", help="numbers in the cache (default: f16)")
     add("--no-mmap", action="store_true", help="read the weights into memory")
 

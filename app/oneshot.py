@@ -105,7 +105,7 @@ def _answer(arguments: OneShot, prompt: str, interrupt: threading.Event) -> int:
                 _show(event.text, arguments)
             else:
                 progress.clear()
-                assembly.remember(engine)
+                assembly.remember(engine, event)
                 _show(event.rest, arguments)
                 _report(event, arguments, assembly)
                 return 130 if event.reason == "cancelled" else 0

@@ -12,13 +12,15 @@ import pytest
 
 from app import assembly as assembly_module
 from app.assembly import Assembly, Setup
+from app.knowledge import knowledge_file
 from app.llama.devices import Device
 from app.llama.model import MemoryShort, Model
-from app.llama.settings import ContextSettings, ModelSettings
+from app.llama.settings import ContextSettings, FlashAttention, ModelSettings
 from app.loading import memory_of, open_smaller
 from app.models.fit import Memory
 from app.process.messages import Command, Event, Failed, Load, Loaded, Noted
 from app.process.service import Service
+from tests.measured import prefer
 from tests.tiny import write_tiny
 
 PLENTY = 1 << 40
@@ -28,9 +30,11 @@ LIMITED = """
 import resource, sys
 from app.assembly import Assembly, Setup
 from app.errors import SpecchatError
+from app.llama.settings import ContextSettings
 
-path, megabytes, needed, asked = sys.argv[1:]
-setup = Setup(model=path, context_length=int(asked) or None)
+path, megabytes, needed, asked, attention = sys.argv[1:]
+settings = ContextSettings(flash_attention=attention)
+setup = Setup(model=path, context_length=int(asked) or None, context_settings=settings)
 with Assembly(setup, stop=lambda: False, say=print) as assembly:
     with open("/proc/self/status") as file:
         size = next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmSize:"))
@@ -46,8 +50,11 @@ with Assembly(setup, stop=lambda: False, say=print) as assembly:
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="only there a process can be held to a size")
 
 
-def limited(path: Path, megabytes: int, needed: int, asked: int = 0) -> list[str]:
-    command = [sys.executable, "-c", LIMITED, str(path), str(megabytes), str(needed), str(asked)]
+def limited(
+    path: Path, megabytes: int, needed: int, asked: int = 0, attention: FlashAttention = "on"
+) -> list[str]:
+    numbers = map(str, (megabytes, needed, asked))
+    command = [sys.executable, "-c", LIMITED, str(path), *numbers, attention]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
     return done.stdout.splitlines()
 
@@ -77,6 +84,17 @@ def test_a_context_that_was_asked_for_is_not_shortened(long_path: Path) -> None:
     (error,) = limited(long_path, 400, 0, 1_000_000)
     assert error.startswith("MemoryShort 3 No context of 1,000,000 tokens could be made (")
     assert error.endswith("try a smaller --ctx or another --kv-type.")
+
+
+@LINUX
+def test_flash_attention_is_used_after_all_where_the_memory_is_refused_without(
+    long_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lost otherwise: half of the context, for speed."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    prefer("off", knowledge_file())
+    *said, made = limited(long_path, 800, 0, 250_000, "auto")
+    assert made == "made 250000" and "did not fit" not in "".join(said)
 
 
 def with_memory(monkeypatch: pytest.MonkeyPatch, memory: Memory) -> None:
@@ -122,7 +140,8 @@ def test_a_draft_is_weighed_against_what_the_target_left(
     """Lost otherwise: the chat, which Linux ends for a draft that was chosen later and is too large."""
     with_memory(monkeypatch, Memory(PLENTY))
     said: list[str] = []
-    with Assembly(Setup(model=str(long_path)), stop=lambda: False, say=said.append) as assembly:
+    setup = Setup(model=str(long_path), context_settings=ContextSettings(flash_attention="on"))
+    with Assembly(setup, stop=lambda: False, say=said.append) as assembly:
         length = assembly.engine("off").target.capacity
         with_memory(monkeypatch, Memory(1_000_000))
         assembly.set_draft(str(long_path))

@@ -15,6 +15,7 @@ BENCHMARKS = {
     "replay": "recorded replies over cost curves, without a model: auto, fixed lengths, the oracle",
     "record": "replies of a model to a file of prompts, for replay",
     "sweep": "fixed draft lengths against auto on a model, by category",
+    "documents": "reading a document and answering: the default beside flash attention on and off",
     "compare": "the proposers in turn on your prompt or the project's: speed, and if the text is the same",
     "acceptance": "the share of a draft that stands: this verification beside sample-and-compare",
     "tui": "the chat on a terminal: its speed beside specchat -p, first frame, keys, pastes",

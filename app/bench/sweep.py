@@ -20,7 +20,7 @@ from app.bench.replay import geometric_mean
 from app.chat.message import Message
 from app.chat.prompt import encode
 from app.engine.control import ThroughputController
-from app.engine.events import Event, Finished, Pass, Request
+from app.engine.events import Event, Finished, Pass, Prefill, Request
 from app.engine.loop import Engine
 from app.engine.settings import Sampling
 from app.errors import UsageError
@@ -113,13 +113,15 @@ class Sweep:
 
 
 def in_turn(replies: Sequence[Iterator[Event]]) -> list[Finished]:
-    """Decode several replies at once: the one with the fewest tokens makes the next pass."""
+    """Make several replies at once: the one with the fewest tokens, read and written, makes the next step."""
     tokens = dict.fromkeys(range(len(replies)), 0)
     finished: dict[int, Finished] = {}
     while tokens:
         index = min(tokens, key=tokens.__getitem__)
         event = next(replies[index])
-        if isinstance(event, Pass):
+        if isinstance(event, Prefill):
+            tokens[index] = event.done
+        elif isinstance(event, Pass):
             tokens[index] += event.committed
         elif isinstance(event, Finished):
             finished[index] = event

@@ -1,14 +1,16 @@
-"""A model of a megabyte with random weights in the formats that llama.cpp lays out anew for a CPU."""
+"""A model of a megabyte with random weights in the formats that llama.cpp lays out anew for a CPU, or of
+another shape."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-_WIDTH, _INNER, _HEADS, _VOCABULARY = 256, 512, 4, 256
+_VOCABULARY = 256
 _ALIGNMENT = 32
 # Types of values and tensors in a GGUF (the format's specification, version 3).
 _UINT32, _FLOAT32, _STRING = 4, 6, 8
@@ -17,27 +19,47 @@ _F32, _Q4_0, _Q8_0 = 0, 2, 8
 _BLOCK = {_Q4_0: (16, 0.02), _Q8_0: (32, 0.001)}
 
 
-def write_probe_model(path: Path) -> Path:
-    """Write it and return the path. Two layers of the architecture "llama", without a vocabulary."""
+@dataclass(frozen=True, slots=True)
+class ProbeShape:
+    """width: of the hidden state; inner: of the feed-forward part. heads: of queries, cached_heads: of keys
+    and values, head_length: numbers in each. Every width is a multiple of 32."""
+
+    layers: int = 2
+    width: int = 256
+    inner: int = 512
+    heads: int = 4
+    cached_heads: int = 4
+    head_length: int = 64
+
+
+_DEFAULT = ProbeShape()
+
+
+def write_probe_model(path: Path, shape: ProbeShape = _DEFAULT) -> Path:
+    """Write it and return the path. The architecture is "llama", without a vocabulary."""
     metadata: dict[str, str | int | float] = {
         "general.architecture": "llama",
         "tokenizer.ggml.model": "no_vocab",
         "llama.vocab_size": _VOCABULARY,
         "llama.context_length": 512,
-        "llama.embedding_length": _WIDTH,
-        "llama.block_count": 2,
-        "llama.feed_forward_length": _INNER,
-        "llama.attention.head_count": _HEADS,
+        "llama.embedding_length": shape.width,
+        "llama.block_count": shape.layers,
+        "llama.feed_forward_length": shape.inner,
+        "llama.attention.head_count": shape.heads,
+        "llama.attention.head_count_kv": shape.cached_heads,
+        "llama.attention.key_length": shape.head_length,
+        "llama.attention.value_length": shape.head_length,
+        "llama.rope.dimension_count": shape.head_length,
         "llama.attention.layer_norm_rms_epsilon": 1e-5,
     }
     head = [*map(_entry, metadata, metadata.values())]
     data: list[bytes] = []
     offset = 0
-    tensors = list(_tensors())
+    tensors = list(_tensors(shape))
     for name, columns, rows, kind in tensors:
         values = _values(columns, rows, kind, seed=len(data))
-        shape = struct.pack("<IQQ", 2, columns, rows) if rows > 1 else struct.pack("<IQ", 1, columns)
-        head.append(_text(name) + shape + struct.pack("<IQ", kind, offset))
+        extents = struct.pack("<IQQ", 2, columns, rows) if rows > 1 else struct.pack("<IQ", 1, columns)
+        head.append(_text(name) + extents + struct.pack("<IQ", kind, offset))
         data.append(values + bytes(-len(values) % _ALIGNMENT))
         offset += len(data[-1])
     start = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(metadata)) + b"".join(head)
@@ -45,19 +67,22 @@ def write_probe_model(path: Path) -> Path:
     return path
 
 
-def _tensors() -> Iterator[tuple[str, int, int, int]]:
+def _tensors(shape: ProbeShape) -> Iterator[tuple[str, int, int, int]]:
     """Name, columns, rows and type of each tensor."""
-    yield "token_embd.weight", _WIDTH, _VOCABULARY, _Q8_0
-    yield "output.weight", _WIDTH, _VOCABULARY, _Q8_0
-    yield "output_norm.weight", _WIDTH, 1, _F32
-    for layer in range(2):
+    width, queries = shape.width, shape.heads * shape.head_length
+    yield "token_embd.weight", width, _VOCABULARY, _Q8_0
+    yield "output.weight", width, _VOCABULARY, _Q8_0
+    yield "output_norm.weight", width, 1, _F32
+    for layer in range(shape.layers):
         for name in ("attn_norm", "ffn_norm"):
-            yield f"blk.{layer}.{name}.weight", _WIDTH, 1, _F32
-        for name in ("attn_q", "attn_k", "attn_v", "attn_output"):
-            yield f"blk.{layer}.{name}.weight", _WIDTH, _WIDTH, _Q4_0
+            yield f"blk.{layer}.{name}.weight", width, 1, _F32
+        yield f"blk.{layer}.attn_q.weight", width, queries, _Q4_0
+        for name in ("attn_k", "attn_v"):
+            yield f"blk.{layer}.{name}.weight", width, shape.cached_heads * shape.head_length, _Q4_0
+        yield f"blk.{layer}.attn_output.weight", queries, width, _Q4_0
         for name in ("ffn_gate", "ffn_up"):
-            yield f"blk.{layer}.{name}.weight", _WIDTH, _INNER, _Q8_0
-        yield f"blk.{layer}.ffn_down.weight", _INNER, _WIDTH, _Q4_0
+            yield f"blk.{layer}.{name}.weight", width, shape.inner, _Q8_0
+        yield f"blk.{layer}.ffn_down.weight", shape.inner, width, _Q4_0
 
 
 def _values(columns: int, rows: int, kind: int, seed: int) -> bytes:

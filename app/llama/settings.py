@@ -7,6 +7,9 @@ from typing import Literal
 
 CacheType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"]
 
+# auto: on a CPU what was measured to be faster, see app/attention.py; on a GPU llama.cpp's own choice.
+FlashAttention = Literal["auto", "on", "off"]
+
 # sound: the layouts that work on this machine (see layouts.py). all: those that llama.cpp would use.
 # plain: as the file has it.
 Layouts = Literal["sound", "all", "plain"]
@@ -36,7 +39,7 @@ class ContextSettings:
     """
 
     threads: int | None = None
-    flash_attention: Literal["auto", "on", "off"] = "auto"
+    flash_attention: FlashAttention = "auto"
     cache_type: CacheType = "f16"
     chunk: int = 512
     sequences: int = 1

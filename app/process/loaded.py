@@ -9,6 +9,7 @@ from pathlib import Path
 from app.assembly import Assembly, Setup, template_for
 from app.chat.message import Message
 from app.chat.prompt import encode
+from app.engine.events import Finished
 from app.errors import SpecchatError
 from app.llama.settings import ContextSettings, ModelSettings
 from app.process.messages import Asked, Load, Loaded, Option, SetProposer, Switched
@@ -62,9 +63,9 @@ class LoadedModel:
     def close(self) -> None:
         self._stack.close()
 
-    def remember(self) -> None:
-        """Keep what was learned."""
-        self.assembly.remember(self.engine)
+    def remember(self, reply: Finished) -> None:
+        """Keep what was learned, by this reply too."""
+        self.assembly.remember(self.engine, reply)
 
     def _agree(self, question: str) -> bool:
         self._question = question

@@ -186,7 +186,7 @@ class Service:
                 if batch:
                     self._deliver(Steps(command.identity, tuple(batch), plain))
                 self._deliver(Done(command.identity, event))
-                loaded.remember()
+                loaded.remember(event)
             self._between_passes(loaded)
 
     def _compare(self, loaded: LoadedModel, command: Compare) -> None:

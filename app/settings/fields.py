@@ -92,7 +92,7 @@ FIELDS: tuple[Field, ...] = (
         "model",
         "flash_attention",
         "choice",
-        "Faster attention, where the device has it.",
+        "On a CPU, auto measures which is faster.",
         choices=get_args(FlashAttention),
         reload=True,
     ),
