@@ -35,7 +35,7 @@ from proposers.base import NOTHING, Distribution, Proposal, Proposer
 # Widths at which what an earlier run measured is held against today's machine.
 CHECKED = (2, 8)
 # Seconds of calibration before a reply.
-_LEAST_CALIBRATION, _MOST_CALIBRATION = 0.05, 0.3
+_LEAST_CALIBRATION, _MOST_CALIBRATION = 0.05, 0.5
 
 
 class Engine:
@@ -138,9 +138,9 @@ class Engine:
             yield Prefill(target.length, total, shared)
         drafting = any(proposer.name != "off" for proposer in self.proposers)
         if request.k is None and drafting and self.controller.unmeasured(target.length):
-            # A share of what the prompt took, and time for some passes in any case.
-            spent = time.perf_counter() - started
-            self.calibrate(prompt[-1:], max(_LEAST_CALIBRATION, min(_MOST_CALIBRATION, spent / 8)))
+            # A share of what the prompt took; the first time of all as much as it needs to begin with.
+            share = (time.perf_counter() - started) / 10 if self.controller.measured else _MOST_CALIBRATION
+            self.calibrate(prompt[-1:], max(_LEAST_CALIBRATION, min(_MOST_CALIBRATION, share)))
         for proposer in self.proposers:
             proposer.begin(self._history)
             self._catch_up(proposer)
