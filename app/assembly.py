@@ -127,6 +127,8 @@ class Assembly:
         setup = self.setup = self._without_what_kills(path, setup)
         # What is free before the weights are loaded.
         self.memory = machine_memory(setup.model_settings.rpc)
+        if setup.model_settings.gpu_layers > 0 and not self.memory.gpus:
+            self._tell("No layer can go to a GPU: llama.cpp finds none here, so all run on the CPU.")
         self._copies = cpu_copies()
         self._beside = tuple(header for header in [header_of(setup.draft)] if header)
         chosen = self._fit_target(setup.model_settings.gpu_layers)

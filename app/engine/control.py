@@ -28,7 +28,10 @@ is bounded, so that a good evening does not pay for a bad page.
        doubles with each such try that loses, until nothing is owed any more. The i-th lost try needs a run
        of 2^(i-1) · FIRST_RUN tokens, so there are at most 1 + log2(N / FIRST_RUN), and each costs c at most.
 
-    Together: L <= BUDGET · N · c(1) + (2 + log2(N / FIRST_RUN)) · c on any text.
+    3. What a draft model takes to read a prompt, R, is owed apart: it is paid from what drafts gain and from
+       BUDGET, and no other prompt is read before that is done.
+
+    Together: L <= BUDGET · N · c(1) + (2 + log2(N / FIRST_RUN)) · c + R on any text.
 
 c(1) is never taken from memory: a reply begins with a plain pass where none was timed at its depth, and
 after REFRESH drafted passes two plain ones are made.
@@ -152,6 +155,8 @@ class ThroughputController:
         self._read_seconds: dict[str, float] = {}
         # Seconds that drafts may take in vain, less one plain pass.
         self._ledger = 0.0
+        # Seconds of reading that were not earned yet.
+        self._owed = 0.0
         # Right guesses in a row that a draft in debt needs now, and whether the last draft was one.
         self._run_needed = FIRST_RUN
         self._on_credit = False
@@ -220,6 +225,8 @@ class ThroughputController:
 
     def promising(self, option: Option) -> bool:
         costs = self._costs
+        if self._owed > 0.0:
+            return False
         return not costs.known or self._best(option._replace(behind=0), costs).rate * costs.plain > LEAST_GAIN
 
     def padding(self, drafted: int, room: int) -> int:
@@ -232,6 +239,7 @@ class ThroughputController:
         each = seconds / tokens
         before = self._read_seconds.get(proposer, each)
         self._read_seconds[proposer] = before + _COST_STEP * (each - before)
+        self._owed += seconds
 
     def _best(
         self, option: Option, costs: CostCurve, affordable: float = math.inf, longest: int = LONGEST
@@ -298,15 +306,15 @@ class ThroughputController:
         if entry.drafted or self._behind_draft:
             # What holds up a pass of usual length holds up plain decoding as well.
             most = _HELD_UP * costs.price(width) if costs.usual(width) else math.inf
-            spent = entry.seconds - max(0.0, entry.target_seconds - most)
+            spent = entry.seconds - entry.reading_seconds - max(0.0, entry.target_seconds - most)
             gained = entry.committed * plain - spent
         else:
-            gained = -entry.speculation_seconds
+            gained = entry.reading_seconds - entry.speculation_seconds
         if self._on_credit and entry.drafted and gained < 0.0:
             self._run_needed *= 2
-        self._ledger = min(
-            self._ledger + BUDGET * entry.committed * plain + gained,
-            _SAVINGS * plain,
-        )
+        earned = BUDGET * entry.committed * plain + gained
+        paid = max(0.0, min(earned, self._owed))
+        self._owed -= paid
+        self._ledger = min(self._ledger + earned - paid, _SAVINGS * plain)
         if self._ledger >= 0.0:
             self._run_needed = FIRST_RUN

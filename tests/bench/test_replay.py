@@ -10,9 +10,11 @@ import pytest
 
 from app.bench.course import course, picture
 from app.bench.replay import (
+    Auto,
     Costs,
     Setting,
     Trajectory,
+    agreeing,
     auto_costs,
     copies_of,
     fixed_costs,
@@ -149,3 +151,36 @@ def test_a_curve_that_is_none_says_so(tmp_path: Path, text: str) -> None:
 def test_a_controller_without_a_curve_drafts_nothing() -> None:
     controller = ThroughputController()
     assert controller.choose([Option("lookup", [0.9, 0.8])]).k == 0
+
+
+@pytest.mark.parametrize("changed", [False, True], ids=["word by word", "one name changed"])
+def test_a_repetition_late_in_a_chat_is_copied_though_an_early_one_was_wrong(changed: bool) -> None:
+    """Lost otherwise: "repeat the code above" at plain speed, though every token could be copied."""
+    rng = random.Random(3)
+    code = [rng.randrange(5000, 9000) for _ in range(260)]
+    # Every token of the first part was seen before, and what followed it then never follows again.
+    misleading = tuple(token for first in range(120) for token in (first, 1000 + first))
+    early = tuple(token for first in range(120) for token in (first, 2000 + first))
+    repeated = [token if not changed or place % 50 else 4000 for place, token in enumerate(code)]
+    auto = Auto(COSTS)
+    history = [*misleading, *code, early[0]]
+    auto.begin(history)
+    reply = (*early, *repeated)
+    done, spent = 1, {}
+    while done < len(reply):
+        following = reply[done:]
+        drafted = auto.draft(history, len(following) - 1)
+        accepted = agreeing(drafted, following)
+        seconds = COSTS.at(1 + len(drafted), len(history) - 1)
+        spent[done] = seconds
+        history.extend(following[: accepted + 1])
+        done += accepted + 1
+        auto.observe(history, drafted, accepted, seconds)
+    late = len(early) + 40
+    own = sum(seconds for place, seconds in spent.items() if place >= late)
+    tokens = len(reply) - min(place for place in spent if place >= late)
+    (copies,) = [copies_of(Trajectory("repeat", (*misleading, *code), reply))]
+    fixed = min(
+        fixed_costs([copies[late - 1 :]], COSTS, static_length(Setting(k, 1)))[0] for k in range(33)
+    ) / (len(reply) - late)
+    assert own / tokens < fixed / 0.9

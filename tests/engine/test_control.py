@@ -243,3 +243,17 @@ def test_a_good_evening_does_not_pay_for_a_bad_page(costs: dict[int, float]) -> 
         controller.observe(a_pass(k, 0, costs[k + 1]))
         lost += costs[k + 1] - costs[1]
         assert lost <= 3 * costs[LONGEST + 1] + (1 + 0.02 * number) * costs[1]
+
+
+def test_a_prompt_that_a_draft_model_read_is_earned_before_it_reads_another() -> None:
+    """Lost otherwise: seconds at the beginning of each reply, for a draft that then brings nothing."""
+    controller = calibrated(LINEAR)
+    option = Option("draft", FORECAST, behind=1000)
+    assert controller.promising(option)
+    controller.caught_up("draft", tokens=1000, seconds=20.0)
+    assert not controller.promising(option)
+    # Reading is no debt of the ledger's: what is read is used.
+    assert chosen_k(controller, FORECAST) > 0
+    for _ in range(10):
+        controller.observe(a_pass(7, 7, LINEAR[8], "draft"))
+    assert controller.promising(option)
