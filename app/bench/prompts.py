@@ -7,7 +7,7 @@ from pathlib import Path
 
 from app.errors import SpecchatError
 
-CATEGORIES = ("summarise", "question", "edit", "extract", "translate", "reason", "prose", "chat")
+CATEGORIES = ("summarise", "question", "edit", "extract", "translate", "reason", "prose", "chat", "repeat")
 """What the shipped prompts ask for, eight of each."""
 
 
