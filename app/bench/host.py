@@ -12,15 +12,20 @@ from statistics import median
 import numpy as np
 
 from app.arguments import Parser
-from app.bench.workbench import Workbench
+from app.bench.workbench import LENGTH, Workbench
+from app.engine.control import WIDTHS, ThroughputController
+from app.engine.costs import Measured
 from app.engine.sampling import Sampler
 from app.engine.settings import Sampling
 from app.engine.verify import block_rule, match_rule, verify_sampled
 from app.llama.settings import ContextSettings
 from app.models.locate import find_model
+from proposers.lookup import Lookup
+from proposers.off import Off
 
 SETTINGS = Sampling(temperature=0.8, top_k=40, top_p=0.95, min_p=0.0)
 REPEATS = 300
+ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,27 @@ def synthetic(rows: int, vocabulary: int, sampled: bool, seed: int = 0) -> float
     return median(times) * 1e6
 
 
+def nothing_pays() -> ThroughputController:
+    """A controller that knows every pass to cost a plain one for each position, so that it drafts nothing."""
+    seconds = {width: float(width) for width in (1, *WIDTHS)}
+    return ThroughputController([Measured(depth, seconds) for depth in range(0, LENGTH, 100)])
+
+
+def idle(bench: Workbench, prompts: Sequence[tuple[int, ...]], label: str, sampling: Sampling) -> list[Row]:
+    """What choosing takes where it comes to nothing: replies of off and lookup in turn."""
+    off, auto = [], []
+    for prompt in [*prompts] * ROUNDS:
+        off.append(bench.reply(prompt, Off(), sampling=sampling).host_seconds_per_pass or 0.0)
+        reply = bench.reply(prompt, Lookup(), sampling=sampling, controller=nothing_pays())
+        assert reply.drafted == 0
+        auto.append(reply.host_seconds_per_pass or 0.0)
+    more = [ours - plain for ours, plain in zip(auto, off, strict=True)]
+    return [
+        Row(f"auto that drafts nothing, {label}", median(auto) * 1e6),
+        Row(f"  more than off, {label}", median(more) * 1e6),
+    ]
+
+
 def replies(path: Path, seed: int = 0) -> list[Row]:
     """Host time of whole replies on a model, per proposer, greedy and at the default settings."""
     rows = []
@@ -67,6 +93,7 @@ def replies(path: Path, seed: int = 0) -> list[Row]:
                     for prompt in prompts
                 ]
                 rows.append(Row(f"{name}, {label}", median(hosts) * 1e6))
+            rows += idle(bench, prompts, label, sampling)
     return rows
 
 

@@ -92,11 +92,12 @@ class Workbench:
         k: int | None = None,
         tokens: int = 128,
         sampling: Sampling | None = None,
+        controller: ThroughputController | None = None,
         each: Callable[[Engine, Pass], None] = lambda engine, entry: None,
     ) -> Finished:
         """One reply, greedy by default. The prompt stays in the target's cache for the next one."""
         engine = self._engine
-        engine.proposers, engine.controller = (proposer,), ThroughputController()
+        engine.proposers, engine.controller = (proposer,), controller or ThroughputController()
         sampling = sampling or Sampling(temperature=0.0)
         for event in engine.generate(Request(tuple(prompt), sampling, seed=0, max_tokens=tokens, k=k)):
             if isinstance(event, Pass):

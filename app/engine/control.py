@@ -284,8 +284,7 @@ class ThroughputController:
         return self._read_seconds.get(proposer, _READING * self._draft_seconds.get(proposer, 0.0))
 
     def observe(self, entry: Pass) -> None:
-        costs = self._costs
-        drafted = len(entry.drafted)
+        costs, drafted = self._costs, len(entry.drafted)
         width = drafted + 1 + entry.padded
         if costs.known:
             self._settle(entry, width)
@@ -313,8 +312,10 @@ class ThroughputController:
         if self._on_credit and entry.drafted and gained < 0.0:
             self._run_needed *= 2
         earned = BUDGET * entry.committed * plain + gained
-        paid = max(0.0, min(earned, self._owed))
-        self._owed -= paid
-        self._ledger = min(self._ledger + earned - paid, _SAVINGS * plain)
+        if self._owed > 0.0 < earned:
+            paid = min(earned, self._owed)
+            self._owed -= paid
+            earned -= paid
+        self._ledger = min(self._ledger + earned, _SAVINGS * plain)
         if self._ledger >= 0.0:
             self._run_needed = FIRST_RUN

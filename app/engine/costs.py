@@ -32,7 +32,7 @@ _CHEAPER = 0.97
 _NEAR_TOKENS, _NEAR_SHARE = 128, 0.25
 # Measurements of one width that differ by more were made on two machines, or on one in two states.
 _AGREE = 0.3
-# The prices of a depth serve until the context has grown by so much.
+# The prices of a depth serve until the context has grown by so much, or by an eighth.
 _STRIDE = 64
 
 
@@ -74,12 +74,13 @@ class CostCurve:
     def __init__(self, longest: int) -> None:
         self._longest = longest
         self._knots: list[_Knot] = []
-        # Where the passes stand, and where they stood when the prices were computed; None: not yet.
+        # Where the passes stand; where they stood when the prices were computed, and how long those serve.
         self._depth = 0
-        self._priced: int | None = None
-        # Plain passes timed since the depth last changed by much, and the depth of the last one.
+        self._priced, self._stride = 0, _STRIDE
+        # Plain passes timed since the depth last changed by much, the depth of the last one, and how far from
+        # it counts as the same.
         self._plain_seen = 0
-        self._plain_depth = 0
+        self._plain_depth, self._plain_reach = 0, _reach(0)
         # Seconds of wider passes since.
         self._since = 0.0
         # What a plain pass behind a wider one takes longer, as a share of a plain pass.
@@ -142,11 +143,12 @@ class CostCurve:
                 seconds = {**remembered, **seconds}
             self._knots.remove(near)
         self._put(_Knot(measured.depth, seconds, measured.load, dict.fromkeys(measured.seconds, _USUAL)))
-        self._plain_seen, self._plain_depth = _SURE, measured.depth
+        self._plain_seen = _SURE
+        self._plain_depth, self._plain_reach = measured.depth, _reach(measured.depth)
 
     def near(self, depth: int) -> _Knot | None:
         """What was measured at about this depth."""
-        close = [knot for knot in self._knots if _are_near(knot.depth, depth)]
+        close = [knot for knot in self._knots if abs(knot.depth - depth) <= _reach(knot.depth)]
         return min(close, key=lambda knot: abs(knot.depth - depth), default=None)
 
     def unmeasured(self, depth: int, widths: Sequence[int]) -> tuple[int, ...]:
@@ -169,9 +171,9 @@ class CostCurve:
     def stand(self, depth: int) -> None:
         """Make the costs those of passes behind so many tokens."""
         self._depth = depth
-        if not _are_near(self._plain_depth, depth):
+        if abs(depth - self._plain_depth) > self._plain_reach:
             self._plain_seen = 0
-        if self._priced is not None and abs(depth - self._priced) >= _STRIDE:
+        if abs(depth - self._priced) >= self._stride and self._knots:
             self._price()
 
     def observe(self, width: int, seconds: float) -> None:
@@ -185,7 +187,7 @@ class CostCurve:
             self._learn(width, ratio)
             return
         self._plain_seen += 1
-        self._plain_depth = self._depth
+        self._plain_depth, self._plain_reach = self._depth, _reach(self._depth)
         if self._plain_seen == 1:
             self.scale *= ratio / (1.0 + self._back if before > 1 else 1.0)
         elif before > 1:
@@ -234,7 +236,7 @@ class CostCurve:
         return [(first, 1.0 - share), (second, share)]
 
     def _price(self) -> None:
-        self._priced = self._depth
+        self._priced, self._stride = self._depth, max(_STRIDE, self._depth // 8)
         shape = [0.0] * (self._longest + 1)
         for knot, weight in self._beside():
             if weight:
@@ -256,8 +258,9 @@ def _agree(one: float, other: float) -> bool:
     return abs(one - other) <= _AGREE * max(one, other)
 
 
-def _are_near(one: int, other: int) -> bool:
-    return abs(one - other) <= max(_NEAR_TOKENS, _NEAR_SHARE * one)
+def _reach(depth: int) -> float:
+    """How far from a depth counts as the same."""
+    return max(_NEAR_TOKENS, _NEAR_SHARE * depth)
 
 
 def _clipped(ratio: float) -> float:
