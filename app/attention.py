@@ -1,7 +1,7 @@
 """Flash attention on a CPU: chosen by what it costs here, and by how much a person reads and writes.
 
 With it llama.cpp reads somewhat faster on a CPU. But its kernel takes as long for each further token of a
-pass as for the first, which makes passes behind a document several times dearer. What weighs more depends
+pass as for the first, which makes passes behind a document several times as expensive. What weighs more depends
 on the CPU, on the model's heads, and on what is done with it.
 """
 
@@ -57,7 +57,7 @@ def faster(points: Sequence[Point], habits: Habits) -> Literal["on", "off"]:
 
 
 def expected_seconds(points: Sequence[Point], flash: bool, habits: Habits) -> float:
-    """What attention takes of all that these habits add up to. Each drafted token makes a pass dearer by the
+    """What attention takes of all that these habits add up to. Each drafted token makes a pass longer by the
     same; see `_at` for depths."""
     read, read_depth, passes, drafted, pass_depth = habits
     reading = read / READING * _at(points, flash, READING, read_depth / max(read, 1.0))

@@ -25,7 +25,7 @@ def measured(read: float, deep: float) -> tuple[Point, ...]:
 
 
 def prefer(chosen: FlashAttention, path: Path) -> None:
-    """Let it be remembered of the tiny model that this is faster."""
+    """Make it known of the tiny model that this is faster."""
     knowledge = Knowledge(path)
     knowledge.put(
         name_of(TINY, ContextSettings()), numbers_of(measured(1.0, 5.0 if chosen == "off" else 0.5))

@@ -69,7 +69,7 @@ def test_costs_are_linear_between_what_was_measured_and_beyond() -> None:
 
 
 def test_drafted_tokens_make_passes_dearer() -> None:
-    """Lost otherwise: the speed of guesses, which flash attention makes dear."""
+    """Lost otherwise: the speed of guesses, which flash attention makes expensive."""
     points = [each._replace(seconds=8.0) if each.width == DRAFTED else each for each in measured(1.0, 1.0)]
     drafting = Habits(0, 0, 10, 2 * (DRAFTED - 1), 0)
     assert expected_seconds(points, False, drafting) == pytest.approx(10 + 2 * 7.0)

@@ -32,7 +32,7 @@ from app.errors import ContextError
 from app.llama.context import Cancelled, Context
 from proposers.base import NOTHING, Distribution, Proposal, Proposer
 
-# Widths at which what an earlier run measured is held against today's machine.
+# Widths at which what an earlier run measured is checked.
 CHECKED = (2, 8)
 # Seconds of calibration before a reply.
 _LEAST_CALIBRATION, _MOST_CALIBRATION = 0.05, 0.5

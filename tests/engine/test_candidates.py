@@ -243,7 +243,7 @@ def test_calibration_and_checks_have_whole_rows_between_replies(tiny_path: Path)
 
 
 def test_equal_logits_are_left_to_whole_rows(tmp_path: Path) -> None:
-    """Lost otherwise: a reply that hangs on which of 256 equal tokens a device happens to name."""
+    """Lost otherwise: a reply that depends on which of 256 equal tokens a device happens to name."""
     path = write_tiny(tmp_path / "equal.gguf", end_scale=0.0, byte_scale=0.0)
     with (
         Model(path) as model,

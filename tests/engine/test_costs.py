@@ -22,7 +22,7 @@ def curve(*measured: Measured) -> CostCurve:
     return costs
 
 
-def test_between_measurements_it_is_linear_and_beyond_them_dear() -> None:
+def test_between_measurements_it_is_linear_and_beyond_them_expensive() -> None:
     """Else a width that was never run looks cheap, and is drafted for."""
     seconds = filled({1: 1.0, 4: 4.0, 8: 5.0}, 16)
     assert seconds[1:9] == pytest.approx([1.0, 2.0, 3.0, 4.0, 4.25, 4.5, 4.75, 5.0])
@@ -100,7 +100,7 @@ def test_nothing_is_known_at_a_depth_before_plain_passes_were_timed_there() -> N
 
 
 def test_what_is_remembered_wrongly_is_forgotten() -> None:
-    """Else a width that looks dear by another machine's numbers is never tried on this one."""
+    """Else a width that looks expensive by another machine's numbers is never tried on this one."""
     costs = CostCurve(LONGEST + 1)
     costs.remember([Measured(0, {1: 1.0, 2: 1.9, 8: 7.5, 17: 16.0})])
     costs.take(Measured(0, {1: 1.0, 2: 1.1, 8: 1.9}))
