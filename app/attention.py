@@ -1,8 +1,8 @@
 """Flash attention on a CPU: chosen by what it costs here, and by how much a person reads and writes.
 
 With it llama.cpp reads somewhat faster on a CPU. But its kernel takes as long for each further token of a
-pass as for the first, which makes passes behind a document several times as expensive. What weighs more depends
-on the CPU, on the model's heads, and on what is done with it.
+pass as for the first, so passes behind a document take several times as long. What weighs more depends on
+the CPU, on the model's heads, and on what is done with it.
 """
 
 from __future__ import annotations

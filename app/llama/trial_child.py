@@ -1,0 +1,34 @@
+"""The process of a trial: a path and the settings as JSON; the last row of each pass goes to stdout."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+from app.llama.context import Context
+from app.llama.model import Model
+from app.llama.settings import ContextSettings, ModelSettings
+
+# Widths at which llama.cpp goes over to other kernels, a whole chunk of a prompt among them.
+_WIDTHS = (1, 2, 8, 33, 64)
+_CONTEXT = 256
+
+
+def main() -> None:
+    """The process: a path and the settings as JSON. Logits go to stdout, out of native code's reach."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    path, settings = sys.argv[1:]
+    of_model, of_context = json.loads(settings)
+    of_model["rpc"] = tuple(of_model["rpc"])
+    with (
+        Model(Path(path), ModelSettings(**of_model)) as model,
+        Context(model, _CONTEXT, ContextSettings(**of_context)) as context,
+        answers,
+    ):
+        size = model.vocabulary.size
+        for width in _WIDTHS:
+            row = context.forward([(7 * place + width) % size for place in range(width)])[-1]
+            answers.write(row.tobytes())
