@@ -191,8 +191,8 @@ def test_every_context_and_the_cost_curve_go_by_the_choice(
         assert isinstance(end, Finished)
         assembly.remember(engine, end)
     known = json.loads(own_cache.read_text())["known"]
-    (curve,) = (name for name in known if name.startswith("curve"))
-    assert f" {chosen} f16 " in curve
+    (costs,) = (name for name in known if name.startswith("costs"))
+    assert f" {chosen} f16 " in costs
     assert known["habits"] == pytest.approx(AT_FIRST.after(end))
 
 

@@ -91,7 +91,7 @@ def test_a_document_is_pasted_summarised_compared_and_resumed(home: Home) -> Non
         terminal.key("f2")
         terminal.wait_for("skip · k auto")
         terminal.key("f5")
-        terminal.wait_for("Speedup is against plain decoding")
+        terminal.wait_for("Each speedup is against the plain")
         for proposer in ("off", "lookup", "skip"):
             terminal.wait_for(re.compile(rf"│ +{proposer} +[\d,.]+ +[\d.]+× +[\d.]+ "))
         terminal.close("─ Compare ─")
