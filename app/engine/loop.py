@@ -34,6 +34,9 @@ from proposers.base import NOTHING, Distribution, Proposal, Proposer
 
 # Widths at which what an earlier run measured is checked.
 CHECKED = (2, 8)
+# After so many passes for which no proposer had anything worth a try, so many pass without being asked for: a
+# repetition is then noticed that much later, which replays show to cost less than a thousandth.
+_HOPELESS, _REST = 8, 3
 # Seconds of calibration before a reply.
 _LEAST_CALIBRATION, _MOST_CALIBRATION = 0.05, 0.5
 
@@ -154,6 +157,7 @@ class Engine:
         rng = np.random.default_rng(request.seed)
         begun = self.proposers
         learning = 0.0
+        hopeless = resting = 0
         while reply.finished is None and not target.stop():
             room = target.capacity - target.length
             if room < 1:
@@ -165,16 +169,24 @@ class Engine:
             reading = 0.0
             for each in proposers:
                 if each not in begun:
+                    hopeless = resting = 0
                     each.begin(history)
                     reading += self._catch_up(each)
             begun = proposers
             widest = min(room, target.widest)
             limit = min(widest, reply.wanted) - 1
-            # Plain decoding alone is not to pay for what nobody asks it.
-            speculating = any(each.name != "off" for each in proposers)
+            # Plain decoding alone is not to pay for what nobody asks it, nor is a text without repetitions.
+            if self.k is not None:
+                hopeless = resting = 0
+            speculating = any(each.name != "off" for each in proposers) and resting == 0
             proposer, k, floor, values = (
                 self._choose(proposers, limit) if speculating else (proposers[0], 0, 0.0, ())
             )
+            if resting:
+                resting -= 1
+            else:
+                hopeless = 0 if k > 0 or values else hopeless + 1
+                resting = _REST if hopeless >= _HOPELESS else 0
             # One token is read along with the first that is drafted.
             if k > 0 and proposer.behind(history) > 1:
                 reading += self._read(proposer)
@@ -195,7 +207,7 @@ class Engine:
             text = reply.show()
             # One that was not used learns from what it would have proposed.
             committing = time.perf_counter()
-            for each in proposers:
+            for each in proposers if speculating else ():
                 each.observe(history)
             ended = time.perf_counter()
             entry = Pass(
