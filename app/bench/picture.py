@@ -20,7 +20,7 @@ from app.settings.values import LoadSettings, LookSettings, SamplingSettings, Se
 from app.tui.app import SpecchatApp
 from app.tui.options import ChatOptions
 
-QUESTION = "Repeat the report word for word, from its beginning."
+QUESTION = "Write this file again with every line, and set the port to 9042."
 _PATIENCE = 300.0
 
 
@@ -31,7 +31,7 @@ def take(
     settings = replace(
         Settings(),
         model=LoadSettings(name=str(model)),
-        sampling=SamplingSettings(temperature=0.0, seed=1, max_tokens=180),
+        sampling=SamplingSettings(temperature=0.0, seed=1, max_tokens=256),
         look=LookSettings(theme=theme),
     )
     pictures: list[str] = []
@@ -71,10 +71,10 @@ def main(arguments: Sequence[str]) -> int:
     parser = Parser(prog="specchat bench picture", description=__doc__)
     parser.add_argument("output", type=Path, help="the .svg to write")
     parser.add_argument("--model", help="a .gguf (default: the bundled model)")
-    parser.add_argument("--document", type=Path, default=Path("tests/texts/report.md"))
+    parser.add_argument("--document", type=Path, default=Path("tests/texts/notes.toml"))
     parser.add_argument("--question", default=QUESTION)
     parser.add_argument("--columns", type=int, default=120)
-    parser.add_argument("--rows", type=int, default=34)
+    parser.add_argument("--rows", type=int, default=44)
     parser.add_argument("--theme", choices=("dark", "light", "terminal"), default="dark")
     parser.add_argument("--colours", type=int, default=1, choices=(0, 1, 2), help="0: none; 2: ghosts too")
     options = parser.parse_args(arguments)

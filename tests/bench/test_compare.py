@@ -139,10 +139,10 @@ def test_without_a_prompt_one_of_each_category_that_fits(ask: Ask, tiny_path: Pa
     told = json.loads(outcome.out)
     assert "Left out, as the context is too short: summarise, " in outcome.err
     assert [each["title"] for each in told["prompts"]] == ["reason", "prose", "chat", "repeat"]
-    assert told["title"] == "All 3 prompts" and [row["proposer"] for row in told["rows"]] == ["off", "lookup"]
+    assert told["title"] == "All 4 prompts" and [row["proposer"] for row in told["rows"]] == ["off", "lookup"]
     outcome = ask("bench", "compare", *options, "--svg", picture)
-    assert "All 3 prompts" in outcome.out and f"Written: {picture}" in outcome.out
-    assert "All 3 prompts" in ElementTree.parse(picture).getroot()[0].text  # type: ignore[operator]
+    assert "All 4 prompts" in outcome.out and f"Written: {picture}" in outcome.out
+    assert "All 4 prompts" in ElementTree.parse(picture).getroot()[0].text  # type: ignore[operator]
     assert ask("bench", "compare", *options[:-1], 500).code == 4
 
 
