@@ -2,10 +2,11 @@
 
     c(n, d) = scale · what was measured of width n behind d tokens
 
-Between measured widths and depths it is linear. Nothing is predicted beyond them: a wider pass than was ever
-run costs as much per token as the widest that was, so no draft gains by it, and a deeper one costs what the
-deepest does, until passes there have moved it. What an earlier run measured gives proportions only: how fast
-the machine is now, at this depth, is not known until a plain pass was timed here.
+Between measured widths and depths it is linear; a width that was only run at other depths costs as many plain
+passes as there. Nothing is predicted beyond: a wider pass than was ever run costs as much per token as the
+widest that was, so no draft gains by it, and a deeper one costs what the deepest does, until passes there have
+moved it. What an earlier run measured gives proportions only: how fast the machine is now, at this depth, is
+not known until a plain pass was timed here.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ _CHEAPER = 0.97
 _NEAR_TOKENS, _NEAR_SHARE = 128, 0.25
 # Measurements of one width that differ by more were made on two machines, or on one in two states.
 _AGREE = 0.3
+# Widths that were not run at a depth are taken from so many of the nearest, itself among them.
+_NEAREST = 4
 # The prices of a depth serve until the context has grown by so much, or by an eighth.
 _STRIDE = 64
 
@@ -235,12 +238,24 @@ class CostCurve:
         share = (self._depth - first.depth) / (second.depth - first.depth)
         return [(first, 1.0 - share), (second, share)]
 
+    def _completed(self, knot: _Knot) -> dict[int, float]:
+        """A depth's costs with the widths that were only run at other depths: as many plain passes as at the
+        nearest of those, and more by as much as the widest pass that both know has become longer."""
+        seconds = dict(knot.seconds)
+        for other in sorted(self._knots, key=lambda other: abs(other.depth - knot.depth))[1:_NEAREST]:
+            plain = knot.seconds[1] / other.seconds[1]
+            common = max(width for width in other.seconds if width in knot.seconds)
+            growth = max(1.0, knot.seconds[common] / (plain * other.seconds[common]))
+            for width, cost in other.seconds.items():
+                seconds.setdefault(width, growth * plain * cost)
+        return seconds
+
     def _price(self) -> None:
         self._priced, self._stride = self._depth, max(_STRIDE, self._depth // 8)
         shape = [0.0] * (self._longest + 1)
         for knot, weight in self._beside():
             if weight:
-                each = filled(knot.seconds, self._longest)
+                each = filled(self._completed(knot), self._longest)
                 shape = [one + weight * other for one, other in zip(shape, each, strict=True)]
         # No pass costs less than a plain one, and a wider pass stands in for a narrower that costs more.
         shape = [max(each, shape[1]) for each in shape]

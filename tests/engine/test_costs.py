@@ -118,3 +118,12 @@ def test_a_first_plain_pass_that_was_held_up_is_soon_outweighed() -> None:
     controller.observe(a_pass(0, 0, 0.11))
     controller.observe(machine.make(0, 0))
     assert controller.measured[0].seconds[1] == pytest.approx(0.01)
+
+
+def test_a_width_that_was_only_run_at_another_depth_costs_as_many_plain_passes_as_there() -> None:
+    """Else the first two widths that are measured behind a document hide all that is known of the others."""
+    costs = curve(Measured(0, LINEAR), Measured(2000, {1: 2.0, 2: 3.0}))
+    costs.stand(2000)
+    # Two positions have become longer by a fifth: 1.5 plain passes where they took 1.25.
+    assert costs.price(9) == pytest.approx(2.0 * LINEAR[9] * 1.2)
+    assert set(costs.measured[1].seconds) == {1, 2}
