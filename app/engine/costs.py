@@ -5,8 +5,8 @@
 Between measured widths and depths it is linear; a width that was only run at other depths costs as many
 plain passes as there. Nothing is predicted beyond: a wider pass than was ever run costs as much per token as
 the widest that was, so no draft gains by it, and a deeper one costs what the deepest does, until passes there
-have moved it. What an earlier run measured gives proportions only: how fast the machine is now is not known until
-a plain pass was timed at this depth.
+have moved it. What an earlier run measured gives proportions only: how fast the machine is now is not known
+until a plain pass was timed at this depth.
 """
 
 from __future__ import annotations
