@@ -27,13 +27,12 @@ is bounded, so that a good evening does not pay for a bad page.
        right, one after another, without being asked: that evidence cost nothing. R begins at FIRST_RUN and
        doubles with each such try that loses, until nothing is owed any more. The i-th lost try needs a run
        of 2^(i-1) · FIRST_RUN tokens, so there are at most 1 + log2(N / FIRST_RUN), and each costs c at most.
-
     3. What a draft model takes to read a prompt, R, is owed apart: it is paid from what drafts gain and from
        BUDGET, and no other prompt is read before that is done.
 
     Together: L <= BUDGET · N · c(1) + (2 + log2(N / FIRST_RUN)) · c + R on any text.
 
-c(1) is never taken from memory: a reply begins with a plain pass where none was timed at its depth, and
+c(1) is never taken from memory: a reply begins with two plain passes where none were timed at its depth, and
 after REFRESH drafted passes two plain ones are made.
 """
 

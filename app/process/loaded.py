@@ -88,7 +88,6 @@ class LoadedModel:
             context_trained=target.context_trained,
             options=self.options(),
             draft=self._draft_name(),
-            plain_seconds=self._costs.get(1),
             costs=tuple(sorted(self._costs.items())),
         )
 

@@ -185,10 +185,10 @@ class Noted:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """The model is ready. plain_seconds: a plain pass, measured just now; None where it was not.
+    """The model is ready.
 
     context_trained: the longest context that it was trained with. draft: file name, None without.
-    costs: width and seconds of passes, as measured or as kept from earlier runs.
+    costs: width and seconds of passes, measured just now.
     """
 
     name: str
@@ -198,7 +198,6 @@ class Loaded:
     context_trained: int
     options: tuple[Option, ...]
     draft: str | None
-    plain_seconds: float | None
     costs: tuple[tuple[int, float], ...] = ()
 
 

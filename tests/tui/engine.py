@@ -25,7 +25,7 @@ OPTIONS = (
     Option("skip", "fewer layers", None),
     Option("auto", "now lookup", None),
 )
-LOADED = Loaded("Test Model", "/models/test.gguf", "llama 1M", 8192, 8192, OPTIONS, None, 0.01)
+LOADED = Loaded("Test Model", "/models/test.gguf", "llama 1M", 8192, 8192, OPTIONS, None)
 
 
 class ScriptedEngine:

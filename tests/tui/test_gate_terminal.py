@@ -117,7 +117,7 @@ class HostileEngine(ScriptedEngine):
             return
         self.tell(Loading(f"way-loading {HOSTILE}", 0.5))
         name = f"way-model {HOSTILE}"
-        self.tell(Loaded(name, f"/way {HOSTILE}", f"way {HOSTILE}", 8192, 8192, OPTIONS, "d.gguf", 0.01))
+        self.tell(Loaded(name, f"/way {HOSTILE}", f"way {HOSTILE}", 8192, 8192, OPTIONS, "d.gguf"))
 
     def _switch(self, command: SetProposer) -> None:
         if command.name == "skip":
