@@ -26,7 +26,7 @@ from app.engine.events import Pass
 ENOUGH = 3
 # Seconds of decoding in which a machine's speed counts as the same, and how many such spans are told apart: a
 # longer reply has longer ones.
-_SPAN, _MOST_SPANS = 0.25, 128
+_SPAN, _MOST_SPANS = 0.1, 128
 # The tie between neighbouring spans, in passes.
 _TIE = 0.5
 # A pass that takes so many times the usual of its kind was held up from outside. How fast the usual moves.
@@ -108,7 +108,7 @@ class PlainPace:
         first = self._first.pop(kind, None)
         if kind not in self._usual:
             self._first[kind] = span
-        usual = self._usual.get(kind, seconds)
+        usual = self._usual[kind] if kind in self._usual else self._usual_of_wider(kind, seconds)
         if first is not None and usual > _HELD_UP * seconds:
             # It was the first one that was held up.
             first.seconds[kind] -= usual - seconds
@@ -117,6 +117,11 @@ class PlainPace:
         held_up = seconds - usual if seconds > _HELD_UP * usual else 0.0
         self._usual[kind] = usual + _STEP * (seconds - held_up - usual)
         return held_up
+
+    def _usual_of_wider(self, kind: int, seconds: float) -> float:
+        """What is usual for a kind that takes `seconds` at first: so many, unless wider passes take far less."""
+        wider = min((usual for other, usual in self._usual.items() if other > kind), default=seconds)
+        return wider if seconds > _HELD_UP * wider else seconds
 
     def seconds_per_token(self) -> float | None:
         """What plain decoding would have taken for a token of this reply; None where too few passes tell."""

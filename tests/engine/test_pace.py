@@ -47,15 +47,28 @@ def shown_over_true(simulated: Machine, tokens: int) -> float:
     return kept * plain / seconds / true
 
 
-def test_the_speedup_is_true_while_the_machine_drifts_and_is_held_up() -> None:
+@pytest.mark.parametrize("period", [4.0, 8.0])
+def test_the_speedup_is_true_while_the_machine_drifts_and_is_held_up(period: float) -> None:
     """Lost otherwise: the figure that the whole panel is for. A plain pass goes from 8 to 12 ms and back, and
     something holds a pass up for 100 ms now and then."""
     faults = []
     for seed in range(60):
-        machine = Machine(COSTS, random.Random(seed), drift=0.2, period=8.0, hiccups=0.1, back=0.05)
+        machine = Machine(COSTS, random.Random(seed), drift=0.2, period=period, hiccups=0.1, back=0.05)
         faults.append(abs(shown_over_true(machine, 800) - 1.0))
-    assert median(faults) < 0.01
-    assert sorted(faults)[53] < 0.03
+    assert median(faults) < 0.005
+    assert max(faults) < 0.02
+
+
+def test_a_pass_of_a_new_width_that_was_held_up_is_seen_by_the_wider_ones() -> None:
+    """Lost otherwise: 2 % of a short reply, where the only pass of its width hit a hiccup."""
+    pace = PlainPace()
+    for _ in range(20):
+        pace.record(a_pass(0, 0, 0.010))
+        pace.record(a_pass(0, 0, 0.010))
+        pace.record(a_pass(8, 8, 0.020))
+    pace.record(a_pass(4, 4, 0.015 + 0.1))
+    # The 0.095 s above what the wider pass takes would have held up plain decoding as well.
+    assert 225 * (pace.seconds_per_token() or 0.0) == pytest.approx(225 * 0.010 + 0.095)
 
 
 def test_on_a_steady_machine_it_is_exact() -> None:
