@@ -158,6 +158,8 @@ class Engine:
         begun = self.proposers
         learning = 0.0
         hopeless = resting = 0
+        if self.threads is not None:
+            self.threads.begin(time.perf_counter())
         while reply.finished is None and not target.stop():
             room = target.capacity - target.length
             if room < 1:

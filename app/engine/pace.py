@@ -119,7 +119,7 @@ class PlainPace:
         return held_up
 
     def _usual_of_wider(self, kind: int, seconds: float) -> float:
-        """What is usual for a kind that takes `seconds` at first: so many, unless wider passes take far less."""
+        """What is usual for a kind that takes `seconds` at first: that, unless wider passes take far less."""
         wider = min((usual for other, usual in self._usual.items() if other > kind), default=seconds)
         return wider if seconds > _HELD_UP * wider else seconds
 

@@ -11,7 +11,8 @@ that were right when the model was loaded are tried again between passes:
 
 Fewer threads are tried at once where the level rises by SLOWER, since that is what a busy machine looks like.
 Any other number is tried now and then, to notice that the machine is quiet again: each failure doubles the
-wait for the next trial, and what it lost is at most SHARE of the time that follows without one.
+wait for the next trial, and what it lost is at most SHARE of the time that follows without one. A reply that
+begins does not wait: much may have changed since the last one.
 """
 
 from __future__ import annotations
@@ -49,6 +50,12 @@ class ThreadChoice:
         # Until then no trial is made without need.
         self._quiet_until = 0.0
 
+    def begin(self, now: float) -> None:
+        """Another reply begins: more threads may be tried at once."""
+        self._quiet_until = now
+        self._narrow.begin(now)
+        self._wide.begin(now)
+
     def observe(self, width: int, seconds: float, now: float) -> Threads:
         """A pass of this width took so long and ended at `now` (seconds): the numbers for the next one."""
         follower = self._narrow if width == 1 else self._wide
@@ -82,6 +89,12 @@ class _Follower:
     @property
     def threads(self) -> int:
         return self._trial.threads if self._trial else self._chosen
+
+    def begin(self, now: float) -> None:
+        for threads in self._others:
+            if threads > self._chosen:
+                self._waits[threads] = FIRST_WAIT
+                self._due[threads] = now
 
     def observe(self, width: int, seconds: float, now: float, may_try: bool) -> float:
         """Take in a pass; seconds that a trial lost which failed with it. may_try: also without need."""

@@ -112,6 +112,21 @@ def test_noise_and_hiccups_do_not_make_it_flap(widths: tuple[int, ...]) -> None:
     assert all(each.share(2, 0.0, 30.0) > 0.95 for each in found)
 
 
+def test_a_reply_on_a_machine_that_is_quiet_again_soon_has_all_threads() -> None:
+    """Lost otherwise: the whole of a short reply, on half the machine, as the last one ran beside a build."""
+    choice = ThreadChoice((1, 2), Threads(2, 2))
+    now, threads = 0.0, Threads(2, 2)
+    for quiet in (False, True):
+        choice.begin(now)
+        used = []
+        for _ in range(1000 if not quiet else 60):
+            seconds = 0.010 if threads.narrow == 1 else 0.006 if quiet else 0.040
+            now += seconds
+            used.append(threads.narrow)
+            threads = choice.observe(1, seconds, now)
+        assert used.count(2 if quiet else 1) > 0.8 * len(used)
+
+
 @pytest.mark.parametrize("place", range(1, 40))
 def test_one_hiccup_changes_nothing(place: int) -> None:
     """Lost otherwise: a pass with half the threads after each hiccup."""
