@@ -146,4 +146,5 @@ class Proposer(Protocol):
         """
 
     def observe(self, history: Sequence[int]) -> None:
-        """A pass committed its tokens: `history` is what stands, rejected drafts are gone."""
+        """Passes have committed tokens: `history` is what stands, rejected drafts are gone. Called before the
+        next proposal is asked for, and at the end of a reply."""

@@ -89,6 +89,7 @@ class Auto:
         self._controller = ThroughputController()
         self._sampler = Sampler(Sampling(temperature=0.0))
         self._rng = np.random.default_rng(0)
+        self._asked = True
 
     def begin(self, history: list[int]) -> None:
         """Another reply: what passes cost at this depth is measured where it was not."""
@@ -97,11 +98,15 @@ class Auto:
         if widths:
             seconds = {width: self._costs.at(width, depth) for width in (1, *widths)}
             self._controller.calibrate(Measured(depth, seconds))
+        self._controller.begin()
         self._lookup.begin(history)
 
     def draft(self, history: list[int], left: int) -> tuple[int, ...]:
         """Tokens that may follow. history: prompt and reply so far; left: tokens a draft may have at most."""
         controller, lookup = self._controller, self._lookup
+        self._asked = controller.asks()
+        if not self._asked:
+            return ()
         controller.stand(len(history) - 1)
         forecast = lookup.forecast(history, min(LONGEST, left), controller.least_chance)
         k = controller.choose([Option(lookup.name, forecast, run=lookup.run)]).k
@@ -110,6 +115,8 @@ class Auto:
         return self._lookup.propose(history, k, self._sampler, self._rng).tokens
 
     def observe(self, history: list[int], drafted: tuple[int, ...], accepted: int, seconds: float) -> None:
+        if not self._asked:
+            return
         self._lookup.observe(history)
         committed = tuple(history[len(history) - accepted - 1 :])
         self._controller.observe(

@@ -56,6 +56,9 @@ BUDGET = 0.015
 FIRST_RUN = 8
 # Drafted passes, and seconds, after which plain decoding's speed is measured anew.
 REFRESH, _REFRESH_SECONDS = 64, 0.7
+# Where no proposer had anything worth a try so often in a row, none is asked for so many passes: asking costs
+# time as well. A repetition is noticed that much later, which replays show to cost less than a thousandth.
+HOPELESS, REST = 16, 5
 # A draft has to promise so much more than plain decoding: the best of many estimates is mostly too good.
 LEAST_GAIN = 1.05
 # What was gained long ago does not pay for a bad stretch now: so many plain passes at most.
@@ -120,6 +123,12 @@ class Controller(Protocol):
     def calibrate(self, measured: Measured) -> None:
         """Take costs that were measured just now."""
 
+    def begin(self) -> None:
+        """Another reply begins."""
+
+    def asks(self) -> bool:
+        """Whether proposers are asked for the next pass; where not, it is plain and not observed."""
+
     def stand(self, depth: int) -> None:
         """The next pass begins behind so many tokens."""
 
@@ -163,6 +172,8 @@ class ThroughputController:
         # Drafted passes, and their seconds, since plain decoding was last measured.
         self._drafts_made = 0
         self._drafted_seconds = 0.0
+        # How often in a row no proposer had anything worth a try, and passes for which none is asked.
+        self._hopeless = self._resting = 0
         # The least chance, and the prices that it was computed from.
         self._least = math.inf
         self._least_of: Sequence[float] = ()
@@ -178,6 +189,15 @@ class ThroughputController:
         """Take costs by width. Where not even a plain pass could be measured, nothing is drafted."""
         if 1 in measured.seconds:
             self._costs.take(measured)
+
+    def begin(self) -> None:
+        self._hopeless = self._resting = 0
+
+    def asks(self) -> bool:
+        if self._resting:
+            self._resting -= 1
+            return False
+        return True
 
     def stand(self, depth: int) -> None:
         self._costs.stand(depth)
@@ -218,6 +238,8 @@ class ThroughputController:
                 chosen, best, on_credit = index, within, proven
             values.append(Value(option.proposer, wanted.k, wanted.rate * plain - 1.0, within.k > 0))
         self._on_credit = on_credit
+        self._hopeless = 0 if values else self._hopeless + 1
+        self._resting = REST if self._hopeless >= HOPELESS else 0
         if best.k == 0 or not options[chosen].stops:
             return Choice(chosen, best.k, 0.0, tuple(values))
         return Choice(chosen, *self._stopping(options[chosen], best, costs, affordable), tuple(values))

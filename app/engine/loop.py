@@ -34,9 +34,6 @@ from proposers.base import NOTHING, Distribution, Proposal, Proposer
 
 # Widths at which what an earlier run measured is checked.
 CHECKED = (2, 8)
-# After so many passes for which no proposer had anything worth a try, so many pass without being asked for: a
-# repetition is then noticed that much later, which replays show to cost less than a thousandth.
-_HOPELESS, _REST = 8, 3
 # Seconds of calibration before a reply.
 _LEAST_CALIBRATION, _MOST_CALIBRATION = 0.05, 0.5
 
@@ -157,7 +154,7 @@ class Engine:
         rng = np.random.default_rng(request.seed)
         begun = self.proposers
         learning = 0.0
-        hopeless = resting = 0
+        self.controller.begin()
         if self.threads is not None:
             self.threads.begin(time.perf_counter())
         while reply.finished is None and not target.stop():
@@ -169,26 +166,23 @@ class Engine:
             proposers = self.proposers
             proposers_before = sum(each.model_seconds for each in proposers)
             reading = 0.0
+            # Plain decoding alone is not to pay for what nobody asks it.
+            speculating = any(each.name != "off" for each in proposers) and (
+                self.k is not None or self.controller.asks()
+            )
             for each in proposers:
                 if each not in begun:
-                    hopeless = resting = 0
                     each.begin(history)
                     reading += self._catch_up(each)
+                elif speculating and reply.tokens:
+                    # One that was not used learns from what it would have proposed.
+                    each.observe(history)
             begun = proposers
             widest = min(room, target.widest)
             limit = min(widest, reply.wanted) - 1
-            # Plain decoding alone is not to pay for what nobody asks it, nor is a text without repetitions.
-            if self.k is not None:
-                hopeless = resting = 0
-            speculating = any(each.name != "off" for each in proposers) and resting == 0
             proposer, k, floor, values = (
                 self._choose(proposers, limit) if speculating else (proposers[0], 0, 0.0, ())
             )
-            if resting:
-                resting -= 1
-            else:
-                hopeless = 0 if k > 0 or values else hopeless + 1
-                resting = _REST if hopeless >= _HOPELESS else 0
             # One token is read along with the first that is drafted.
             if k > 0 and proposer.behind(history) > 1:
                 reading += self._read(proposer)
@@ -207,10 +201,6 @@ class Engine:
             history.extend(reply.tokens[before:])
             target.rollback(len(history) - 1)
             text = reply.show()
-            # One that was not used learns from what it would have proposed.
-            committing = time.perf_counter()
-            for each in proposers if speculating else ():
-                each.observe(history)
             ended = time.perf_counter()
             entry = Pass(
                 proposer=proposer.name,
@@ -227,17 +217,20 @@ class Engine:
                 values=values,
                 padded=padded,
                 reading_seconds=reading,
-                speculation_seconds=(chosen - started + ended - committing + learning) * speculating,
+                speculation_seconds=(chosen - started) * speculating + learning,
             )
             statistics.record(entry)
             learning = 0.0
             if speculating:
+                learned = time.perf_counter()
                 self.controller.observe(entry)
-                learning = time.perf_counter() - ended
+                learning = time.perf_counter() - learned
             if self.threads is not None:
                 width = max(1 + len(drafted) + padded, target.narrowest)
                 target.use_threads(self.threads.observe(width, entry.target_seconds, time.perf_counter()))
             yield entry
+        for each in begun:
+            each.observe(history)
 
     def _choose(
         self, proposers: Sequence[Proposer], limit: int

@@ -92,6 +92,8 @@ def test_caches_equal_the_history_after_every_pass(bench: Bench, name: str, samp
         said.extend(entry.tokens)
         assert list(engine.cached) == said[:-1]
         if isinstance(proposer, Draft):
+            # As the loop does before the next draft.
+            proposer.observe(said)
             assert list(proposer.cached) == said[: len(proposer.cached)]
             assert len(proposer.cached) < len(said)
             assert not entry.drafted or len(said) - 2 <= len(proposer.cached)

@@ -175,6 +175,8 @@ def test_the_drafts_cache_is_the_text_after_every_pass(bench: Bench, target: str
 
     def check(entry: Pass) -> None:
         history.extend(entry.tokens)
+        # As the loop does before the next draft.
+        proposer.observe(history)
         translated = list(proposer.translated)
         assert list(proposer.cached) == translated[: len(proposer.cached)]
         assert proposer.behind(history) == len(translated) - 1 - len(proposer.cached)
