@@ -47,9 +47,17 @@ def memory_of(system: int, found: Sequence[Device], rpc: Sequence[str], *, unifi
     integrated = [] if gpus else [device for device in own if device.kind == "integrated"][:1]
     return Memory(
         system=system,
-        gpus=tuple(device.free if device.total else _UNKNOWN for device in (*remote, *gpus, *integrated)),
+        gpus=tuple(_free_on(device) for device in (*remote, *gpus, *integrated)),
         shared=bool(integrated) or (unified and bool(gpus)),
     )
+
+
+def _free_on(device: Device) -> int:
+    if device.total == 0:
+        return _UNKNOWN
+    # Vulkan takes what is used from what the driver grants; where that is less, the difference is a number
+    # beyond all memory.
+    return device.free if device.free <= device.total else 0
 
 
 def cpu_copies() -> Copies:
