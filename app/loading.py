@@ -41,15 +41,23 @@ def memory_of(system: int, found: Sequence[Device], rpc: Sequence[str], *, unifi
     unified: the GPUs of this machine use its memory. A device that does not tell what is free is left to
     llama.cpp and counts as boundless.
     """
+    chosen = chosen_gpus(found, rpc)
+    own = [device for device in chosen if device.backend != "RPC"]
+    return Memory(
+        system=system,
+        gpus=tuple(_free_on(device) for device in chosen),
+        shared=any(device.kind == "integrated" or unified for device in own),
+    )
+
+
+def chosen_gpus(found: Sequence[Device], rpc: Sequence[str]) -> tuple[Device, ...]:
+    """The devices that layers can go to, as llama.cpp chooses them: asked-for servers, then GPUs, and one
+    built into the CPU only without others."""
     remote = [device for device in found if device.backend == "RPC" and device.description in rpc]
     own = [device for device in found if device.backend != "RPC"]
     gpus = [device for device in own if device.kind == "gpu"]
     integrated = [] if gpus else [device for device in own if device.kind == "integrated"][:1]
-    return Memory(
-        system=system,
-        gpus=tuple(_free_on(device) for device in (*remote, *gpus, *integrated)),
-        shared=bool(integrated) or (unified and bool(gpus)),
-    )
+    return (*remote, *gpus, *integrated)
 
 
 def _free_on(device: Device) -> int:
