@@ -61,6 +61,9 @@ class Context:
         parameters.n_threads, parameters.n_threads_batch = self.threads
         parameters.flash_attn_type = _FLASH[settings.flash_attention]
         parameters.type_k = parameters.type_v = _CACHE_TYPES[settings.cache_type]
+        # Weights that stay on the CPU would be copied to a GPU for passes of 32 tokens or more, and for no
+        # narrower ones.
+        parameters.op_offload = not settings.exact
         # A sliding window's cache can only be cut back while it holds all positions.
         parameters.swa_full = True
         parameters.kv_unified = True
