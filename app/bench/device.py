@@ -19,9 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from app.arguments import Parser, whole
-from app.assembly import Assembly, Setup, template_for
-from app.chat.message import Message
-from app.chat.prompt import encode
+from app.assembly import Assembly, Setup
 from app.engine.control import ThroughputController
 from app.engine.events import Finished, Request
 from app.engine.loop import Engine
@@ -45,6 +43,7 @@ from proposers.off import Off
 NAMES = (
     "layers on the device",
     "memory, against the estimate",
+    "reading, timed by itself",
     "plain reply",
     "lookup: the same tokens",
     "draft: the same tokens",
@@ -53,7 +52,8 @@ NAMES = (
     "sampling on the device",
     "calibration, within its time",
 )
-_PROMPT = "Repeat these words and nothing else: red green blue red green blue red green"
+# A short one, without a chat template: a device that is a program of the CPU reads two tokens a second.
+_PROMPT = "red green blue, red green blue, red green"
 _LENGTH = 512
 _K = 3
 # Logits that rounding may swap: half precision and weights of four bits move them by so much.
@@ -90,7 +90,7 @@ class DeviceBench:
         self._buffers = buffers()
         self._free = machine_memory()
         target = self._assembly.target
-        self._prompt = tuple(encode([Message("user", _PROMPT)], template_for(target), target))
+        self._prompt = (*([target.bos] if target.add_bos else []), *target.tokenise(_PROMPT))
         self._comparison = Comparison(self._engine, target, self._prompt)
 
     def __enter__(self) -> DeviceBench:
@@ -104,6 +104,7 @@ class DeviceBench:
         made = (
             self._layers,
             self._memory,
+            self._reading,
             self._plain,
             partial(self._proposer, "lookup"),
             partial(self._proposer, "draft"),
@@ -141,6 +142,16 @@ class DeviceBench:
         taken, source = (fell, "free memory fell by") if fell else (self._on_gpus(), "llama.cpp allocated")
         spare = sum(self._before.gpus) - self._before.gpu_usable
         return Outcome(taken <= needed + spare, f"{source} {_size(taken)}, estimated {_size(needed)}")
+
+    def _reading(self) -> Outcome:
+        """A pass that takes what the prompt before it should have taken spoils every figure."""
+        target = self._engine.target
+        self._plain_pass(target)
+        reading = _seconds(partial(target.forward, self._prompt, rows=0))
+        first, second = (_seconds(partial(self._plain_pass, target)) for _ in range(2))
+        target.rollback(0)
+        told = f"{len(self._prompt)} tokens in {reading:.2f} s, the pass behind them in {first:.2f} s"
+        return Outcome(first < max(reading, 3 * second), f"{told}, the next in {second:.2f} s")
 
     def _reply(self, engine: Engine, proposer: Proposer, k: int | None = None) -> Finished:
         engine.proposers = (proposer,)
@@ -236,8 +247,9 @@ class DeviceBench:
         return Outcome(seconds <= most, f"{seconds:.2f} s of {most:.2f} s; passes of width {widths}")
 
     def _plain_pass(self, target: Context) -> None:
+        length = target.length
         target.forward(self._prompt[:1], rows=1)
-        target.rollback(0)
+        target.rollback(length)
 
 
 def gpus() -> tuple[Device, ...]:

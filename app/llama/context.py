@@ -225,9 +225,12 @@ class Context:
             self.use_threads(self.leader.threads)
         started = time.perf_counter()
         status = llama_cpp.llama_decode(self.pointer, self._batch)
+        # On a GPU a decode returns before its work is done; asking for the logits waits for it. What is only
+        # read is waited for as well, else the pass behind it pays for a whole prompt.
         if status == 0 and rows:
-            # On a GPU a decode returns before its work is done; asking for the logits waits for it.
             self._logits = llama_cpp.llama_get_logits(self.pointer)
+        elif status == 0:
+            llama_cpp.llama_synchronize(self.pointer)
         self.seconds += time.perf_counter() - started
         if status == 0:
             self._lengths[sequence] = length + count

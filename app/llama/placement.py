@@ -22,12 +22,12 @@ class Buffer(NamedTuple):
 
 def forget_buffers() -> None:
     """Begin anew: `buffers` then tells what is loaded from now on."""
-    native_log().lines.clear()
+    native_log().sizes.clear()
 
 
 def buffers() -> tuple[Buffer, ...]:
     """What was allocated since `forget_buffers`, for one model and one context at most."""
-    return buffers_in(native_log().lines)
+    return buffers_in(native_log().sizes)
 
 
 def buffers_in(lines: Iterable[str]) -> tuple[Buffer, ...]:
