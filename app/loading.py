@@ -24,6 +24,8 @@ from app.models.gguf import Header, read_header
 from app.models.locate import find_model
 from app.models.memory import system_memory
 
+# How GPUs begin to call themselves that are programs of the CPU (Mesa's), and so use the system's memory.
+_SOFTWARE = "llvmpipe"
 # Where the system does not tell what is free, nothing is limited.
 _UNKNOWN = 1 << 62
 
@@ -46,7 +48,10 @@ def memory_of(system: int, found: Sequence[Device], rpc: Sequence[str], *, unifi
     return Memory(
         system=system,
         gpus=tuple(_free_on(device) for device in chosen),
-        shared=any(device.kind == "integrated" or unified for device in own),
+        shared=any(
+            device.kind == "integrated" or unified or device.description.startswith(_SOFTWARE)
+            for device in own
+        ),
     )
 
 
