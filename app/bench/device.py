@@ -200,13 +200,13 @@ class DeviceBench:
 
     def _sampling(self) -> Outcome:
         """The largest logits, found on the device, against whole rows."""
+        if self._engine.target.candidates == 0:
+            return Outcome(True, "not used: the device has no memory of its own, or not all layers")
         settings = self._assembly.setup.context_settings
         with (
             self._context(replace(settings, candidates=CANDIDATES)) as few,
             self._context(settings) as whole_rows,
         ):
-            if few.candidates == 0:
-                return Outcome(True, "the vocabulary is too small for it")
             head, tail = self._prompt[: -_K - 1], self._prompt[-_K - 1 :]
             for context in (few, whole_rows):
                 context.forward(head, rows=0)
