@@ -19,12 +19,13 @@ from app.errors import SpecchatError, UsageError
 from app.knowledge import Knowledge, cache_folder, knowledge_file
 from app.llama.candidates import candidates_for
 from app.llama.context import Context
+from app.llama.devices import devices
 from app.llama.layouts import amx
 from app.llama.model import MemoryShort, Model
 from app.llama.plainer import find_what_lives, remembered
 from app.llama.settings import ContextSettings, ModelSettings
 from app.llama.threads import Threads
-from app.loading import cpu_copies, header_of, machine_memory, make_shorter, open_smaller
+from app.loading import chosen_gpus, cpu_copies, header_of, machine_memory, make_shorter, open_smaller
 from app.models.compatibility import draft_problem
 from app.models.fit import Fit, Memory, fit
 from app.models.gguf import Header, read_header
@@ -131,7 +132,7 @@ class Assembly:
             self._tell("No layer can go to a GPU: llama.cpp finds none here, so all run on the CPU.")
         self._copies = cpu_copies()
         self._beside = tuple(header for header in [header_of(setup.draft)] if header)
-        chosen = self._fit_target(setup.model_settings.gpu_layers)
+        chosen = self.fitted = self._fit_target(setup.model_settings.gpu_layers)
         self._tell(chosen.problem)
         self._tell(chosen.layers_note)
         self.target, self._placed = self._open(
@@ -154,6 +155,14 @@ class Assembly:
     def draft_path(self) -> Path | None:
         """The file of the draft model, once one was opened."""
         return self._files.get("draft") or self._files.get("skip")
+
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        """What the GPUs that hold layers of the target call themselves; () where all are on the CPU."""
+        if self._placed.gpu_layers == 0:
+            return ()
+        rpc = self.setup.model_settings.rpc
+        return tuple(device.description for device in chosen_gpus(devices(), rpc))
 
     def file_of(self, proposer: str) -> Path | None:
         """The file that this proposer has open, None where it has none."""

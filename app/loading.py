@@ -24,6 +24,8 @@ from app.models.gguf import Header, read_header
 from app.models.locate import find_model
 from app.models.memory import system_memory
 
+# How GPUs begin to call themselves that are programs of the CPU (Mesa's), and so use the system's memory.
+_SOFTWARE = "llvmpipe"
 # Where the system does not tell what is free, nothing is limited.
 _UNKNOWN = 1 << 62
 
@@ -41,15 +43,34 @@ def memory_of(system: int, found: Sequence[Device], rpc: Sequence[str], *, unifi
     unified: the GPUs of this machine use its memory. A device that does not tell what is free is left to
     llama.cpp and counts as boundless.
     """
+    chosen = chosen_gpus(found, rpc)
+    own = [device for device in chosen if device.backend != "RPC"]
+    return Memory(
+        system=system,
+        gpus=tuple(_free_on(device) for device in chosen),
+        shared=any(
+            device.kind == "integrated" or unified or device.description.startswith(_SOFTWARE)
+            for device in own
+        ),
+    )
+
+
+def chosen_gpus(found: Sequence[Device], rpc: Sequence[str]) -> tuple[Device, ...]:
+    """The devices that layers can go to, as llama.cpp chooses them: asked-for servers, then GPUs, and one
+    built into the CPU only without others."""
     remote = [device for device in found if device.backend == "RPC" and device.description in rpc]
     own = [device for device in found if device.backend != "RPC"]
     gpus = [device for device in own if device.kind == "gpu"]
     integrated = [] if gpus else [device for device in own if device.kind == "integrated"][:1]
-    return Memory(
-        system=system,
-        gpus=tuple(device.free if device.total else _UNKNOWN for device in (*remote, *gpus, *integrated)),
-        shared=bool(integrated) or (unified and bool(gpus)),
-    )
+    return (*remote, *gpus, *integrated)
+
+
+def _free_on(device: Device) -> int:
+    if device.total == 0:
+        return _UNKNOWN
+    # Vulkan takes what is used from what the driver grants; where that is less, the difference is a number
+    # beyond all memory.
+    return device.free if device.free <= device.total else 0
 
 
 def cpu_copies() -> Copies:

@@ -244,3 +244,8 @@ def test_which_memory_counts() -> None:
     assert gpus(gpu, server) == Memory(3, (7,))
     assert gpus(gpu, server, rpc=("box:50052",)) == Memory(3, (6, 7))
     assert gpus(silent).gpus[0] > PLENTY
+    program = Device("Vulkan0", "llvmpipe (LLVM 15.0.6, 256 bits)", "gpu", 7, 8, "Vulkan")
+    assert gpus(program) == Memory(3, (7,), shared=True)
+    # More in use than the driver grants.
+    overdrawn = Device("Vulkan0", "a GPU", "gpu", (1 << 64) - 7, 8, "Vulkan")
+    assert gpus(overdrawn) == Memory(3, (0,))

@@ -20,6 +20,7 @@ BENCHMARKS = {
     "acceptance": "the share of a draft that stands: this verification beside sample-and-compare",
     "tui": "the chat on a terminal: its speed beside specchat -p, first frame, keys, pastes",
     "picture": "README's picture of the chat",
+    "device": "what this machine's GPU does: layers, memory, the same tokens, sampling, calibration",
     "identity": "greedy replies in exact mode are the same with every proposer",
 }
 

@@ -12,6 +12,9 @@ from app.llama.context import Context
 
 # All widths are run so often, where there is time for it.
 _ROUNDS = 3
+# A pass of this width is run whatever time is left: with nothing but plain passes to go by, no draft would
+# ever look worth a try.
+_LEAST_WIDTH = 2
 
 
 def calibrate(
@@ -25,8 +28,8 @@ def calibrate(
 
     tokens: at least one, repeated to fill a pass. A machine's speed drifts within a second, and whether
     drafts pay is a question of ratios: each pass is timed beside a plain one, `rounds` times where there is
-    time. What would not be done within `budget` seconds is left out, but for the first width, as are
-    widths that the context has no room for. Nothing may be left.
+    time. What would not be done within `budget` seconds is left out, but for plain passes and one of width
+    2, as are widths that the context has no room for. Nothing may be left.
     """
     length = target.length
 
@@ -46,10 +49,11 @@ def calibrate(
     each = plain[-1]
     ratios: dict[int, list[float]] = {}
     for width in [width for width in widths if length + width <= target.capacity] * rounds:
+        # Per token, no pass takes longer than the narrowest wider one.
+        expected = width * each + (2 * plain[-1] if ratios else 0.0)
+        if (ratios or width > _LEAST_WIDTH) and time.perf_counter() + expected > ends:
+            continue
         if ratios:
-            # Per token, no pass takes longer than the narrowest wider one.
-            if time.perf_counter() + 2 * plain[-1] + width * each > ends:
-                continue
             # A pass behind a wider one is slower, see costs.py: it is none to compare with.
             run(1)
             plain.append(run(1))

@@ -117,8 +117,8 @@ class Controller(Protocol):
     def measured(self) -> Sequence[Measured]:
         """Costs of passes that were measured, as of now."""
 
-    def unmeasured(self, depth: int) -> Sequence[int]:
-        """Widths whose cost at about this depth it wants to be measured."""
+    def unmeasured(self, depth: int, seconds: float = math.inf) -> Sequence[int]:
+        """Widths whose cost at about this depth it wants to be measured, and that so many seconds allow."""
 
     def calibrate(self, measured: Measured) -> None:
         """Take costs that were measured just now."""
@@ -182,8 +182,8 @@ class ThroughputController:
     def measured(self) -> Sequence[Measured]:
         return self._costs.measured
 
-    def unmeasured(self, depth: int) -> Sequence[int]:
-        return self._costs.unmeasured(depth, WIDTHS)
+    def unmeasured(self, depth: int, seconds: float = math.inf) -> Sequence[int]:
+        return self._costs.unmeasured(depth, WIDTHS, seconds)
 
     def calibrate(self, measured: Measured) -> None:
         """Take costs by width. Where not even a plain pass could be measured, nothing is drafted."""

@@ -11,6 +11,7 @@ until a plain pass was timed at this depth.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
@@ -154,10 +155,17 @@ class CostCurve:
         close = [knot for knot in self._knots if abs(knot.depth - depth) <= _reach(knot.depth)]
         return min(close, key=lambda knot: abs(knot.depth - depth), default=None)
 
-    def unmeasured(self, depth: int, widths: Sequence[int]) -> tuple[int, ...]:
-        """Those of the widths that were never run at about this depth."""
+    def unmeasured(self, depth: int, widths: Sequence[int], seconds: float = math.inf) -> tuple[int, ...]:
+        """Those of the widths that were never run at about this depth. Where others were, only those that
+        can be run within so many seconds, with the plain passes that they are compared with."""
         near = self.near(depth)
-        return tuple(width for width in widths if near is None or width not in near.seconds)
+        if near is None:
+            return tuple(widths)
+        plain = self.scale * near.seconds[1]
+        each = self.scale * min(cost / width for width, cost in near.seconds.items())
+        return tuple(
+            width for width in widths if width not in near.seconds and 2 * plain + width * each <= seconds
+        )
 
     def _put(self, new: _Knot) -> None:
         """Keep the knots in their order, and plain passes no cheaper the deeper they stand: where an earlier

@@ -74,13 +74,14 @@ class Engine:
         """
         target, controller = self.target, self.controller
         ends = time.perf_counter() + budget
-        widths: Sequence[int] = controller.unmeasured(target.length) or CHECKED
+        widths: Sequence[int] = controller.unmeasured(target.length, budget) or CHECKED
         measured = calibrate(target, tokens, widths, budget)
         controller.calibrate(measured)
-        left = [width for width in controller.unmeasured(target.length) if width not in widths]
+        rest = ends - time.perf_counter()
+        left = [width for width in controller.unmeasured(target.length, rest) if width not in widths]
         if left:
             # What was remembered is not of this machine as it is today.
-            again = calibrate(target, tokens, left, ends - time.perf_counter())
+            again = calibrate(target, tokens, left, rest)
             controller.calibrate(again)
             measured = replace(again, seconds={**measured.seconds, **again.seconds})
         return measured
@@ -137,10 +138,12 @@ class Engine:
             target.forward(prompt[start : min(start + chunk, total)], rows=0)
             yield Prefill(target.length, total, shared)
         drafting = any(proposer.name != "off" for proposer in self.proposers)
-        if request.k is None and drafting and self.controller.unmeasured(target.length):
+        if request.k is None and drafting:
             # A share of what the prompt took; the first time of all as much as it needs to begin with.
             share = (time.perf_counter() - started) / 10 if self.controller.measured else _MOST_CALIBRATION
-            self.calibrate(prompt[-1:], max(_LEAST_CALIBRATION, min(_MOST_CALIBRATION, share)))
+            budget = max(_LEAST_CALIBRATION, min(_MOST_CALIBRATION, share))
+            if self.controller.unmeasured(target.length, budget):
+                self.calibrate(prompt[-1:], budget)
         for proposer in self.proposers:
             proposer.begin(self._history)
             self._catch_up(proposer)

@@ -61,6 +61,9 @@ class Context:
         parameters.n_threads, parameters.n_threads_batch = self.threads
         parameters.flash_attn_type = _FLASH[settings.flash_attention]
         parameters.type_k = parameters.type_v = _CACHE_TYPES[settings.cache_type]
+        # Weights that stay on the CPU would be copied to a GPU for passes of 32 tokens or more, and for no
+        # narrower ones.
+        parameters.op_offload = not settings.exact
         # A sliding window's cache can only be cut back while it holds all positions.
         parameters.swa_full = True
         parameters.kv_unified = True
@@ -222,9 +225,12 @@ class Context:
             self.use_threads(self.leader.threads)
         started = time.perf_counter()
         status = llama_cpp.llama_decode(self.pointer, self._batch)
+        # On a GPU a decode returns before its work is done; asking for the logits waits for it. What is only
+        # read is waited for as well, else the pass behind it pays for a whole prompt.
         if status == 0 and rows:
-            # On a GPU a decode returns before its work is done; asking for the logits waits for it.
             self._logits = llama_cpp.llama_get_logits(self.pointer)
+        elif status == 0:
+            llama_cpp.llama_synchronize(self.pointer)
         self.seconds += time.perf_counter() - started
         if status == 0:
             self._lengths[sequence] = length + count

@@ -16,7 +16,7 @@ import llama_cpp
 from app.errors import SpecchatError
 from app.llama.layouts import choose_layouts
 from app.llama.native import native_log
-from app.llama.rpc import add_servers, device_list
+from app.llama.rpc import add_servers, device_list, no_devices
 from app.llama.settings import ModelSettings
 
 # How llama.cpp, the GPU backends and the system say that there was no memory.
@@ -56,7 +56,9 @@ class Model:
         settings = settings or ModelSettings()
         log = native_log()
         add_servers(settings.rpc)
-        devices = device_list(settings.rpc)
+        # Without layers there a GPU would still be handed passes of 32 tokens or more, with the weights that
+        # they need, and the CPU would not have them in the layouts that its fastest kernels read.
+        devices = device_list(settings.rpc) if settings.gpu_layers else no_devices()
         log.faults.clear()
         parameters = llama_cpp.llama_model_default_params()
         parameters.n_gpu_layers = settings.gpu_layers

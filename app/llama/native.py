@@ -18,11 +18,13 @@ _WARNING, _ERROR, _CONTINUED = 3, 4, 5
 
 
 class NativeLog:
-    """The last lines that llama.cpp logged. Warnings and errors are kept apart from the rest."""
+    """The last lines that llama.cpp logged. Warnings and errors are kept apart from the rest, and so are the
+    sizes of what it allocates, which hundreds of lines on every tensor follow."""
 
     def __init__(self, lines: int = 400) -> None:
         self.lines: deque[str] = deque(maxlen=lines)
         self.faults: deque[str] = deque(maxlen=40)
+        self.sizes: deque[str] = deque(maxlen=100)
         self._partial = ""
         self._level = 0
         # ctypes drops a callback that nobody holds; llama.cpp would then call freed memory.
@@ -35,6 +37,7 @@ class NativeLog:
         self._partial += text.decode("utf-8", "replace")
         *whole, self._partial = self._partial.split("\n")
         self.lines.extend(whole)
+        self.sizes.extend(line for line in whole if "buffer size" in line)
         if self._level in (_WARNING, _ERROR):
             self.faults.extend(line for line in whole if line.strip())
 

@@ -63,6 +63,11 @@ def device_list(addresses: Sequence[str]) -> ctypes.Array[Any] | None:
     return (ctypes.c_void_p * (len(chosen) + 1))(*chosen, None)
 
 
+def no_devices() -> ctypes.Array[Any]:
+    """The same for a model that stays on the CPU."""
+    return (ctypes.c_void_p * 1)(None)
+
+
 def _reach(address: str, place: tuple[str, int]) -> None:
     """See whether anybody answers: llama.cpp ends the process where nobody does."""
     try:

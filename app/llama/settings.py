@@ -17,7 +17,8 @@ Layouts = Literal["sound", "all", "plain"]
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """How weights are held. gpu_layers: layers on the GPU, -1 for all that llama.cpp can place.
+    """How weights are held. gpu_layers: layers on the GPU, -1 for all that llama.cpp can place, 0 for a model
+    that has nothing to do with one.
 
     rpc: llama.cpp's RPC servers, each HOST:PORT, which count as GPUs.
     """

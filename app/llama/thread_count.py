@@ -36,9 +36,12 @@ def measured_threads(
         return favoured
     # Weights may come from the disk in the first pass: part of loading.
     _seconds(context, _WIDE)
-    each = len(candidates) * (2 * _seconds(context, 1) + _seconds(context, _WIDE))
+    most = _BUDGET if remembered else _MOST
+    each = len(candidates) * 2 * _seconds(context, 1)
+    if each <= most:
+        each += len(candidates) * _seconds(context, _WIDE)
     found = favoured
-    if each <= (_BUDGET if remembered else _MOST):
+    if each <= most:
         found = _tried(context, candidates, favoured, each, remembered is not None)
     context.use_threads(found)
     return found

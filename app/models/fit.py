@@ -43,13 +43,15 @@ class Memory:
 class Fit:
     """What to use. gpu_layers: -1 for all, also where there is no GPU.
 
-    estimate: as if all ran on the CPU. problem: a sentence, where memory will be short all the same.
-    context_note, layers_note: a sentence, where less was chosen than could be.
+    estimate: as if all ran on the CPU. gpu: bytes of the GPUs' memory that it needs. problem: a sentence,
+    where memory will be short all the same. context_note, layers_note: a sentence, where less was chosen
+    than could be.
     """
 
     context_length: int
     gpu_layers: int
     estimate: Estimate
+    gpu: int = 0
     problem: str | None = None
     context_note: str | None = None
     layers_note: str | None = None
@@ -130,6 +132,7 @@ def fit(
             estimate(each, length, cache_type, flash_attention=flash_attention, mmap=mmap, copies=copies)
             for each in headers
         ),
+        gpu=need(length, layers).gpu,
         problem=problem,
         context_note=context_note,
         layers_note=layers_note,

@@ -188,7 +188,8 @@ class Loaded:
     """The model is ready.
 
     context_trained: the longest context that it was trained with. draft: file name, None without.
-    costs: width and seconds of passes, measured just now.
+    costs: width and seconds of passes, measured just now. gpus: what those that hold layers of it call
+    themselves.
     """
 
     name: str
@@ -199,6 +200,7 @@ class Loaded:
     options: tuple[Option, ...]
     draft: str | None
     costs: tuple[tuple[int, float], ...] = ()
+    gpus: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ class Header(Widget):
     title: reactive[str] = reactive("")
 
     def show(self, model: str, title: str) -> None:
-        """The model's name, "" before it is known, and the title, "" for a chat without one."""
+        """The model's name with where it runs, "" before it is known, and the title, "" for none."""
         self.model = " ".join(clean(model).split())
         self.title = " ".join(clean(title).split())
 

@@ -48,6 +48,13 @@ class PaneView:
         loaded = self._app.chat.loaded
         return loaded.name if loaded else ""
 
+    @property
+    def _model_and_place(self) -> str:
+        """The model, and the GPU that it runs on."""
+        gpus = self._app.chat.loaded.gpus if self._app.chat.loaded else ()
+        more = f" and {len(gpus) - 1} more" if len(gpus) > 1 else ""
+        return f"{self.model_name} on {gpus[0]}{more}" if gpus else self.model_name
+
     def counting(self, chip: int) -> int:
         """A number for the count of a chip's tokens."""
         self._counts += 1
@@ -110,7 +117,7 @@ class PaneView:
     def state_changed(self) -> None:
         app, chat = self._app, self._app.chat
         app.prompt.busy(chat.making)
-        app.header.show(self.model_name, app.keeper.title)
+        app.header.show(self._model_and_place, app.keeper.title)
         if app.transcript.model_name != self.model_name:
             app.transcript.model_name = self.model_name
         self._show_figures()

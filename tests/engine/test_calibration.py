@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from app.engine.calibration import calibrate, curve
 from app.engine.control import WIDTHS, ThroughputController
 from app.engine.costs import Measured
+from app.engine.events import Pass, Request
 from app.engine.loop import Engine
+from app.engine.settings import Sampling
 from app.llama.context import Context
 from app.llama.model import Model
+from proposers.lookup import Lookup
 from proposers.off import Off
 
 
@@ -50,6 +57,36 @@ def test_without_time_the_narrowest_is_measured(tiny_path: Path) -> None:
     """Else a large model is not answered for seconds after it was loaded, or never speculates at all."""
     with Model(tiny_path) as model, Context(model, 64) as target:
         assert set(calibrate(target, [5], WIDTHS, 0.0).seconds) == {1, 2}
+
+
+def test_no_wider_pass_than_there_is_time_for(tiny_path: Path) -> None:
+    """Else each question waits for a pass of 17 that takes ten times its budget, on a slow device."""
+    with Model(tiny_path) as model, Context(model, 64) as target:
+        assert set(calibrate(target, [5], (17, 33), 0.0).seconds) == {1}
+
+
+class Watched(Context):
+    """A context that notes the widths of its passes."""
+
+    def forward(self, tokens: Sequence[int], rows: int = 1, sequence: int = 0) -> NDArray[np.float32]:
+        self.widths = [*getattr(self, "widths", []), rows]
+        return super().forward(tokens, rows, sequence)
+
+
+def test_what_cannot_be_measured_in_time_is_not_begun(tiny_path: Path) -> None:
+    """Else a model of a second for each pass makes plain ones before every question, for nothing."""
+    prompt = (5, 6, 7, 8)
+    known = [Measured(3, {1: 20.0, 2: 30.0}), Measured(4000, {1: 30.0, 2: 60.0})]
+    with Model(tiny_path) as model, closing(Watched(model, 64)) as target:
+        engine = Engine(target, (Lookup(),), ThroughputController(known))
+        for event in engine.generate(Request(prompt, Sampling(), seed=1, max_tokens=1)):
+            if isinstance(event, Pass):
+                break
+        assert target.widths == [0, 1]
+        # What was remembered is checked all the same: this machine is faster.
+        target.rollback(3)
+        again = Engine(target, (Lookup(),), ThroughputController(known))
+        assert set(again.calibrate([5], 5.0).seconds) >= {1, 2, 8}
 
 
 @pytest.mark.parametrize(("factor", "kept"), [(1.0, True), (30.0, False)])

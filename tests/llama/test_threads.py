@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from app.llama import thread_count
 from app.llama.context import Context
 from app.llama.model import Model
 from app.llama.settings import ContextSettings
@@ -114,6 +119,22 @@ def test_measuring_leaves_the_context_as_it_was(tiny_path: Path) -> None:
             found = measured_threads(context, (1, 2), 1)
             assert context.length == 0 and context.threads == found
             assert found.narrow in (1, 2) and found.wide in (1, 2)
+
+
+class Watched(Context):
+    """A context that notes the widths of its passes."""
+
+    def forward(self, tokens: Sequence[int], rows: int = 1, sequence: int = 0) -> NDArray[np.float32]:
+        self.widths = [*getattr(self, "widths", []), len(tokens)]
+        return super().forward(tokens, rows, sequence)
+
+
+def test_a_slow_model_makes_two_passes_and_no_more(tiny_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lost otherwise: half a minute before the first word, where a pass takes seconds."""
+    monkeypatch.setattr(thread_count, "_MOST", 0.0)
+    with Model(tiny_path) as model, closing(Watched(model, 64)) as context:
+        assert measured_threads(context, (1, 2), 2) == (2, 2)
+        assert context.widths == [4, 1]
 
 
 def test_a_context_with_no_room_to_measure_keeps_what_is_usual(tiny_path: Path) -> None:

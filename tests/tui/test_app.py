@@ -425,9 +425,22 @@ def test_what_fails_is_said_where_the_eye_is(tmp_path: Path) -> None:
     run(body)
 
 
+def test_the_first_line_names_the_gpu(tmp_path: Path) -> None:
+    """Lost otherwise: whether the GPU is used at all, which nothing else on the screen tells."""
+
+    async def body() -> None:
+        async with chatting(tmp_path) as chat:
+            assert chat.text.splitlines()[0].split() == ["specchat", "·", "Test", "Model"]
+            chat.engine.tell(replace(LOADED, gpus=("Some Card 3000", "Other Card")))
+            await chat.settle()
+            assert "Test Model on Some Card 3000 and 1 more" in chat.text.splitlines()[0]
+
+    run(body)
+
+
 def test_foreign_text_is_neither_markup_nor_control(tmp_path: Path) -> None:
     async def body() -> None:
-        loaded = replace(LOADED, name=HOSTILE, draft=HOSTILE)
+        loaded = replace(LOADED, name=HOSTILE, draft=HOSTILE, gpus=(HOSTILE,))
         async with chatting(tmp_path, loaded=loaded) as chat:
             chat.app.prompt.paste(HOSTILE)
             await chat.press("enter")

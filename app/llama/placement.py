@@ -1,0 +1,49 @@
+"""Where llama.cpp put what it loaded, as its own log tells it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from app.llama.native import native_log
+
+_LINE = re.compile(r":\s+(\S+)\s+(\w+) buffer size = *([0-9.]+) MiB")
+_MIB = 1 << 20
+
+
+class Buffer(NamedTuple):
+    """place: such as "CUDA0" or "CPU_Mapped", which begins with the device's name. kind: "model", "KV", …"""
+
+    place: str
+    kind: str
+    size: int
+
+
+def forget_buffers() -> None:
+    """Begin anew: `buffers` then tells what is loaded from now on."""
+    native_log().sizes.clear()
+
+
+def buffers() -> tuple[Buffer, ...]:
+    """What was allocated since `forget_buffers`, for one model and one context at most."""
+    return buffers_in(native_log().sizes)
+
+
+def buffers_in(lines: Iterable[str]) -> tuple[Buffer, ...]:
+    """The buffers that these lines of the log name. One that is named again has grown."""
+    found: dict[tuple[str, str], Buffer] = {}
+    for line in lines:
+        match = _LINE.search(line)
+        if match:
+            found[match[1], match[2]] = Buffer(match[1], match[2], round(float(match[3]) * _MIB))
+    return tuple(found.values())
+
+
+def on_device(found: Iterable[Buffer], device: str, kind: str | None = None) -> int:
+    """Bytes of these buffers, or of those of a kind, that lie on a device."""
+    return sum(
+        each.size
+        for each in found
+        if (each.place == device or each.place.startswith(f"{device}_")) and kind in (None, each.kind)
+    )
