@@ -238,7 +238,7 @@ class ThroughputController:
                 chosen, best, on_credit = index, within, proven
             values.append(Value(option.proposer, wanted.k, wanted.rate * plain - 1.0, within.k > 0))
         self._on_credit = on_credit
-        self._hopeless = 0 if values else self._hopeless + 1
+        self._hopeless = 0 if any(each.k for each in values) else self._hopeless + 1
         self._resting = REST if self._hopeless >= HOPELESS else 0
         if best.k == 0 or not options[chosen].stops:
             return Choice(chosen, best.k, 0.0, tuple(values))
