@@ -8,6 +8,7 @@ the CPU, on the model's heads, and on what is done with it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Literal, NamedTuple
 
 from app.engine.events import Finished
@@ -23,6 +24,8 @@ _NOT_QUANTISED = ("f32", "f16", "bf16")
 # What a reply leaves of the sums before it: the last ten or so decide.
 _KEPT = 0.9
 _HABITS = "habits"
+# Attention only ever takes longer the deeper it stands.
+_DISTURBED = 2.0
 
 
 class Habits(NamedTuple):
@@ -77,7 +80,7 @@ def _at(points: Sequence[Point], flash: bool, width: int, depth: float) -> float
 
 def flash_attention_here(header: Header, settings: ContextSettings, knowledge: Knowledge) -> FlashAttention:
     """The setting, or in the place of "auto" what is faster on this CPU, for a model all of whose layers are
-    there. Measured once for each shape of attention, and remembered.
+    there. Measured once for each shape of attention, and remembered; again where that was disturbed.
 
     It stays with llama.cpp's own choice where the cache is quantised (which needs flash attention), in exact
     mode (where a reply may not depend on a measurement), and for heads that cannot be measured.
@@ -89,7 +92,7 @@ def flash_attention_here(header: Header, settings: ContextSettings, knowledge: K
         return "auto"
     name = name_of(heads, settings)
     points = points_of(knowledge.get(name))
-    if not points:
+    if not points or disturbed(points):
         try:
             points = measure_attention(heads, settings, header.context_length or 0)
         except (SpecchatError, OSError):
@@ -98,6 +101,15 @@ def flash_attention_here(header: Header, settings: ContextSettings, knowledge: K
         knowledge.put(name, numbers_of(points))
         knowledge.save()
     return faster(points, habits_of(knowledge))
+
+
+def disturbed(points: Sequence[Point]) -> bool:
+    """Whether something else ran while this was measured: a pass took far longer than a deeper one."""
+    by_depth = sorted(points, key=lambda each: each.depth)
+    return any(
+        (one.flash, one.width) == (other.flash, other.width) and one.seconds > _DISTURBED * other.seconds
+        for one, other in combinations(by_depth, 2)
+    )
 
 
 def name_of(heads: Heads, settings: ContextSettings) -> str:
