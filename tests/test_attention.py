@@ -122,7 +122,7 @@ def test_what_was_measured_is_remembered_and_decides(tmp_path: Path, tiny_path: 
 
 
 def test_what_was_measured_beside_something_else_is_measured_anew(tmp_path: Path, tiny_path: Path) -> None:
-    """Lost otherwise: a third of the speed behind documents for ever, as the first start ran beside a build."""
+    """Lost otherwise: a third of the speed behind documents, as the first start ran beside a build."""
     name = name_of(TINY, ContextSettings())
     knowledge = Knowledge(tmp_path / "k.json")
     points = [
