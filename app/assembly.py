@@ -307,8 +307,6 @@ class Assembly:
 
     def automatic(self) -> tuple[str, ...]:
         """The proposers that "auto" chooses from, pass by pass: those that need nothing else."""
-        if self.target.cannot_roll_back:
-            return ("off",)
         return ("lookup", "draft") if self.setup.draft else ("lookup",)
 
     def proposers(self, name: str, length: int) -> tuple[Proposer, ...]:
@@ -322,11 +320,6 @@ class Assembly:
         length: tokens of the target's context; a draft with less would have to stop earlier.
         """
         kind = KINDS[name]
-        if name != "off" and self.target.cannot_roll_back:
-            raise UsageError(
-                f"{self.target.name} cannot be speculated on ({self.target.cannot_roll_back}): "
-                "use --proposer off."
-            )
         known = self._proposers.get(name)
         if known is not None:
             return known

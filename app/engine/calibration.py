@@ -29,6 +29,7 @@ def calibrate(
     widths that the context has no room for. Nothing may be left.
     """
     length = target.length
+    target.mark()
 
     def run(width: int) -> float:
         started = time.perf_counter()

@@ -4,8 +4,8 @@
     choose the k that maximises E[committed | k] / (c(k + 1) + D(k)),   k = 0 included
 
 S is the proposer's own forecast, c is measured (see costs.py), D is the proposer's own time, what it has to
-read before it can draft included, and what the change of width costs the pass after it. Every k is looked
-at: real cost curves jump, and a marginal test would stop before a cheap width. Where a wider pass is
+read before it can draft included, what the change of width costs the pass after it, and what that pass reads
+again where memory cannot be cut. Every k is looked at: real cost curves jump, and a marginal test would stop before a cheap width. Where a wider pass is
 cheaper, the pass is filled up to it. Plain decoding is left for a gain of 5 % or more.
 
 A draft model knows more once it has drafted: it may go on to twice that k while it is sure, and stops where
@@ -160,6 +160,8 @@ class ThroughputController:
         self._run_needed = FIRST_RUN
         self._on_credit = False
         self._behind_draft = False
+        # Tokens that a drafted pass leaves to be read again, where memory cannot be cut.
+        self._replayed = 0.0
         # Drafted passes, and their seconds, since plain decoding was last measured.
         self._drafts_made = 0
         self._drafted_seconds = 0.0
@@ -247,6 +249,8 @@ class ThroughputController:
         draft = self._draft_seconds.get(option.proposer, 0.0)
         scale = costs.scale
         extra = costs.back + (option.behind * self._reading(option.proposer) if option.behind else 0.0)
+        if self._replayed:
+            extra += self._replayed * costs.each
         longest = min(len(option.forecast), longest)
         expected, best, best_rate, best_cost = 1.0, 0, 0.0, 0.0
         # A filled-up pass takes no longer than a wider one, but for the margin: costs only rise with k.
@@ -284,7 +288,9 @@ class ThroughputController:
 
     def observe(self, entry: Pass) -> None:
         costs, drafted = self._costs, len(entry.drafted)
-        width = drafted + 1 + entry.padded
+        width = drafted + 1 + entry.padded + entry.replayed
+        if self._behind_draft:
+            self._replayed += _COST_STEP * (entry.replayed - self._replayed)
         if costs.known:
             self._settle(entry, width)
         costs.observe(width, entry.target_seconds)
