@@ -19,6 +19,7 @@ import gguf
 import numpy as np
 from numpy.typing import NDArray
 
+from app.llama.settings import ContextSettings, FlashAttention
 from tests.tiny import CHATML, EOS, IM_END, Value, add_metadata, tokenizer
 
 Tensor = tuple[str, tuple[int, ...], float | NDArray[np.float32]]
@@ -231,14 +232,28 @@ class Kind:
     window: int = 64
     snapshots: int = 4
     whole_window: bool = True
+    flash_attention: FlashAttention = "off"
+
+    @property
+    def settings(self) -> ContextSettings:
+        """Exact, so that the same tokens give the same bits; no window that is cut short can be that."""
+        return ContextSettings(
+            threads=1,
+            chunk=64,
+            exact=self.whole_window,
+            snapshots=self.snapshots,
+            whole_window=self.whole_window,
+            flash_attention=self.flash_attention,
+        )
 
 
 KINDS = (
-    Kind("lfm2", "lfm2", "snapshots"),
+    Kind("lfm2", "lfm2", "snapshots", flash_attention="on"),
     Kind("lfm2 copied", "lfm2", "copied state", snapshots=0),
     Kind("qwen35", "qwen35", "snapshots"),
+    Kind("qwen35 copied", "qwen35", "copied state", snapshots=0, flash_attention="on"),
     Kind("mamba", "mamba", "copied state"),
-    Kind("gemma3 64", "gemma3", "sliding window"),
+    Kind("gemma3 64", "gemma3", "sliding window", flash_attention="on"),
     Kind("gemma3 250", "gemma3", "sliding window", window=250),
     Kind("gemma3 64 cut short", "gemma3", "sliding window", whole_window=False),
     Kind("gemma3 250 cut short", "gemma3", "sliding window", window=250, whole_window=False),

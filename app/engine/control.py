@@ -5,8 +5,9 @@
 
 S is the proposer's own forecast, c is measured (see costs.py), D is the proposer's own time, what it has to
 read before it can draft included, what the change of width costs the pass after it, and what that pass reads
-again where memory cannot be cut. Every k is looked at: real cost curves jump, and a marginal test would stop before a cheap width. Where a wider pass is
-cheaper, the pass is filled up to it. Plain decoding is left for a gain of 5 % or more.
+again where memory cannot be cut. Every k is looked at: real cost curves jump, and a marginal test would stop
+before a cheap width. Where a wider pass is cheaper, the pass is filled up to it. Plain decoding is left for a
+gain of 5 % or more.
 
 A draft model knows more once it has drafted: it may go on to twice that k while it is sure, and stops where
 one more token would add less than the pass earns on average.

@@ -80,8 +80,9 @@ class Context:
         parameters.n_threads, parameters.n_threads_batch = self.threads
         parameters.flash_attn_type = _FLASH[settings.flash_attention]
         parameters.type_k = parameters.type_v = _CACHE_TYPES[settings.cache_type]
-        # Beside recurrent layers all rows of a window are kept: what is left of it cannot be asked there.
-        parameters.swa_full = settings.whole_window or model.recurrent
+        # Where a window is cut short its rows lie in an order of their history, which rounding depends on;
+        # and beside recurrent layers llama.cpp does not tell what is left of it.
+        parameters.swa_full = settings.whole_window or settings.exact or model.recurrent
         parameters.n_rs_seq = snapshots
         parameters.kv_unified = True
         self._vocabulary_size = model.vocabulary.size
@@ -215,8 +216,8 @@ class Context:
         return self._top_k.of_last_pass(self.pointer, len(tokens))
 
     def _with_pending(self, tokens: Sequence[int]) -> Sequence[int]:
-        """What the next pass reads. A rejection leaves accepted tokens pending, and several in a row ever more
-        of them: then these are read first, alone, and the memory can go back to the place behind them."""
+        """What the next pass reads. A rejection leaves accepted tokens pending, and several in a row ever
+        more: then these are read first, alone, and the memory can go back to the place behind them."""
         pending, self._pending = self._pending, []
         start, carried = self._carried
         carried = len(pending) + (carried if start == self._lengths[0] else 0)
@@ -417,9 +418,7 @@ class Context:
         self._lengths[sequence] = int.from_bytes(snapshot[:8], "little")
 
 
-def _rewinder(
-    model: Model, pointer: object, settings: ContextSettings, length: int
-) -> CopiedMemory | None:
+def _rewinder(model: Model, pointer: object, settings: ContextSettings, length: int) -> CopiedMemory | None:
     """How the memory of a context goes back; None where rows can be cut."""
     native = Sequence0(pointer)
     if model.recurrent:
@@ -428,7 +427,7 @@ def _rewinder(
         return SnapshotMemory(native, snapshots) if snapshots else CopiedMemory(native)
     if not model.window:
         return None
-    if settings.whole_window:
+    if settings.whole_window or settings.exact:
         return WholeWindowMemory(native, model.window, length)
     # llama.cpp keeps so many rows more, and rounds up.
     return WindowMemory(native, model.window, max(settings.chunk, MAX_ROWS))

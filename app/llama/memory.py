@@ -1,7 +1,8 @@
 """Memory that cannot simply be cut, and the ways back in it.
 
-Attention keeps a row for each token, and a rollback cuts rows (context.py does that itself). A recurrent layer
-keeps one state for all tokens, a sliding window only the last rows. Such a memory goes back in one of three ways:
+Attention keeps a row for each token, and a rollback cuts rows (context.py does that itself). A recurrent
+layer keeps one state for all tokens, a sliding window only the last rows. Such a memory goes back in one of
+three ways:
 
     window     rows are cut, where the window in front of the cut is still there
     snapshots  llama.cpp keeps the states of the last few tokens of a pass, and takes one of them up again
@@ -71,8 +72,9 @@ class Sequence0:
             state = np.empty(self.size, np.uint8)
         except MemoryError:
             return None
-        written = llama_cpp.llama_state_seq_get_data_ext(self._context, _bytes(state), len(state), 0, _PARTIAL)
-        return state[:written] if written else None
+        if llama_cpp.llama_state_seq_get_data_ext(self._context, _bytes(state), len(state), 0, _PARTIAL):
+            return state
+        return None
 
     def load(self, state: State, length: int) -> bool:
         """Take up a copy that was saved behind `length` tokens; the rows behind them are cut."""
@@ -187,7 +189,7 @@ class SnapshotMemory(CopiedMemory):
 
     def rewind(self, length: int) -> int:
         fresh, self._fresh = self._fresh, 0
-        if 0 < length and 0 < len(self.tokens) - length < fresh and self._native.cut(length):
+        if length and 0 < len(self.tokens) - length < fresh and self._native.cut(length):
             self._forget(length)
             del self.tokens[length:]
             return length
@@ -244,5 +246,5 @@ class WholeWindowMemory(WindowMemory):
         pass
 
 
-def _bytes(state: State) -> ctypes.Array[ctypes.c_uint8]:
-    return (ctypes.c_uint8 * len(state)).from_buffer(state)
+def _bytes(state: State) -> ctypes._Pointer[ctypes.c_uint8]:
+    return state.ctypes.data_as(ctypes.POINTER(ctypes.c_uint8))

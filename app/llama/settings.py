@@ -37,7 +37,8 @@ class ContextSettings:
     token carries a throw-away position that is rolled back.
     candidates: so many of each row's largest logits can be had without whole rows, see candidates.py.
     snapshots: states of recurrent layers that are kept beside the last one, see memory.py; each takes as much
-    memory as the state. whole_window: layers with a sliding window keep all rows, so that any can be cut.
+    memory as the state. whole_window: layers with a sliding window keep all rows, so that any can be cut; in
+    exact mode they always do.
     """
 
     threads: int | None = None

@@ -36,7 +36,7 @@ from tests.tiny import write_tiny
 
 REPLIES = 20_000
 # Replies of models whose memory cannot be cut: the broken loops below are rejected with fewer.
-FEWER = 5_000
+FEWER = 3_000
 TOKENS = 4
 DRAFTED = 3
 # A true law falls below this once in a hundred thousand runs; a broken one is far below.
@@ -198,7 +198,7 @@ def test_replies_are_distributed_as_plain_decoding(lab: Lab, pool: ProcessPoolEx
     assert p_value > REJECTED, f"p = {p_value:g} with seeds from {start}"
 
 
-@pytest.mark.parametrize("architecture", ["lfm2", "gemma3", "mamba"])
+@pytest.mark.parametrize("architecture", ["lfm2", "gemma3"])
 def test_the_law_holds_where_memory_cannot_be_cut(
     pool: ProcessPoolExecutor, tmp_path: Path, architecture: str
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -13,7 +14,6 @@ from app.engine.loop import Engine
 from app.engine.settings import Sampling
 from app.llama.context import Context
 from app.llama.model import Model
-from app.llama.settings import ContextSettings
 from proposers.base import Proposer
 from proposers.draft import Draft
 from proposers.lookup import Lookup
@@ -30,14 +30,11 @@ class Bench:
     """A target, a draft of the same kind that agrees in part, one that always agrees, and engines."""
 
     def __init__(self, kind: Kind, opened: Callable[..., Model]) -> None:
-        def made(noise: float, snapshots: int) -> Context:
-            settings = ContextSettings(
-                threads=1, chunk=64, exact=True, snapshots=snapshots, whole_window=kind.whole_window
-            )
-            return Context(opened(kind, noise), LENGTH, settings)
+        self.target = Context(opened(kind, 0.0), LENGTH, kind.settings)
+        drafting = replace(kind.settings, snapshots=0)
+        self.draft, self.twin = (Context(opened(kind, noise), LENGTH, drafting) for noise in (0.1, 0.0))
 
-        self.target = made(0.0, kind.snapshots)
-        self.draft, self.twin = made(0.1, 0), made(0.0, 0)
+        self._said: dict[tuple[int, ...], tuple[int, ...]] = {}
 
     def close(self) -> None:
         for context in (self.target, self.draft, self.twin):
@@ -57,7 +54,21 @@ class Bench:
 
     def plain(self, wanted: Request) -> tuple[int, ...]:
         """What a fresh cache would have said."""
-        return finish(self.engine(Off()), wanted).token_ids
+        if wanted.prompt not in self._said:
+            self._said[wanted.prompt] = finish(self.engine(Off()), wanted).token_ids
+        return self._said[wanted.prompt]
+
+    def assert_plain(self, wanted: Request, said: tuple[int, ...], what: object = None) -> None:
+        """The reply is that of a fresh cache. Outside of exact mode it may part from it at a near tie."""
+        plain = self.plain(wanted)
+        if self.target.settings.exact or said == plain:
+            assert said == plain, what
+            return
+        place = next(
+            place for place, (one, other) in enumerate(zip(said, plain, strict=True)) if one != other
+        )
+        row = self.engine(Off()).logits_after([*wanted.prompt, *plain[:place]])
+        assert abs(row[said[place]] - row[plain[place]]) < 0.02, what
 
 
 @pytest.fixture(scope="module", params=KINDS, ids=lambda kind: kind.name)
@@ -84,24 +95,24 @@ def finish(engine: Engine, wanted: Request, each: Callable[[Pass], None] = lambd
 @pytest.mark.parametrize("prompt", [PROMPT, LONG], ids=["short", "long"])
 def test_the_greedy_stream_is_the_same_whatever_is_drafted(bench: Bench, prompt: tuple[int, ...]) -> None:
     """Speculation may not change a token, whatever has to be read again for it."""
-    plain = bench.plain(request(prompt))
-    assert len(set(plain)) > 4
+    assert len(set(bench.plain(request(prompt)))) > 4
     rejected = 0
     for k in (1, 2, 4, 8, 16, None):
         for name in ("lookup", "draft", "twin"):
             proposer = bench.proposers()[name]
             finished = finish(bench.engine(proposer), request(prompt, k))
-            assert finished.token_ids == plain, (name, k)
+            bench.assert_plain(request(prompt, k), finished.token_ids, (name, k))
             rejected += finished.drafted - finished.accepted
-            assert name != "twin" or finished.accepted == finished.drafted
+            # A twin rounds otherwise where its passes are of other widths.
+            if name == "twin" and bench.target.settings.exact:
+                assert finished.accepted == finished.drafted
         engine = bench.engine(Lookup(), Draft(bench.draft))
-        assert finish(engine, request(prompt, k)).token_ids == plain, k
+        bench.assert_plain(request(prompt, k), finish(engine, request(prompt, k)).token_ids, k)
     assert rejected > 0
 
 
 def test_proposers_and_lengths_that_change_in_mid_reply_change_no_token(bench: Bench) -> None:
     """Toggling is free, behind a rejection too."""
-    plain = bench.plain(request(LONG, tokens=96))
     pool = list(bench.proposers().values())
     for seed in range(3):
         rng = random.Random(seed)
@@ -111,7 +122,7 @@ def test_proposers_and_lengths_that_change_in_mid_reply_change_no_token(bench: B
             engine.proposers = (rng.choice(pool),)
             engine.k = rng.choice([0, 1, 3, 9, None])
 
-        assert finish(engine, request(LONG, tokens=96), swap).token_ids == plain
+        bench.assert_plain(request(LONG), finish(engine, request(LONG), swap).token_ids, seed)
 
 
 @pytest.mark.parametrize("name", ["off", "lookup", "draft"])
@@ -131,7 +142,7 @@ def test_turns_edits_and_regenerations_answer_as_a_fresh_chat(bench: Bench, name
     }
     found = {what: finish(engine, request(prompt)) for what, prompt in turns.items()}
     for what, prompt in turns.items():
-        assert found[what].token_ids == bench.plain(request(prompt)), what
+        bench.assert_plain(request(prompt), found[what].token_ids, what)
     assert found["regenerated"].cached_tokens == len(LONG) - 1
     # A rejected draft may have left its last tokens to be read again.
     assert found["gone on with"].cached_tokens >= len(LONG) - 1
@@ -163,7 +174,7 @@ def test_a_prefill_is_cancelled_and_the_next_answer_is_right(bench: Bench, name:
     assert seen[-1].done == len(engine.cached) < len(LONG) - 1
     finished = finish(engine, request(LONG))
     assert 0 < finished.cached_tokens <= seen[-1].done
-    assert finished.token_ids == bench.plain(request(LONG))
+    bench.assert_plain(request(LONG), finished.token_ids)
 
 
 def test_a_stop_string_that_began_in_an_earlier_pass_is_cut_off(bench: Bench) -> None:
@@ -176,7 +187,7 @@ def test_a_stop_string_that_began_in_an_earlier_pass_is_cut_off(bench: Bench) ->
         assert finished.reason == "stop_string", name
         assert tuple(engine.cached) == (*PROMPT, *finished.token_ids)[:-1]
         second = (*PROMPT, *finished.token_ids, 70, 71)
-        assert finish(engine, request(second)).token_ids == bench.plain(request(second)), name
+        bench.assert_plain(request(second), finish(engine, request(second)).token_ids, name)
 
 
 def test_a_full_context_ends_the_reply(bench: Bench) -> None:
@@ -196,4 +207,5 @@ def test_the_logits_of_a_branch_that_was_left_are_those_of_a_fresh_cache(bench: 
     said = (*LONG, *first.token_ids)
     row = engine.logits_after(said[:-20]).copy()
     engine = bench.engine(Off())
-    assert (row == engine.logits_after(said[:-20])).all()
+    difference = abs(row - engine.logits_after(said[:-20])).max()
+    assert difference == 0 if bench.target.settings.exact else difference < 0.02
