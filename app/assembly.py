@@ -26,6 +26,7 @@ from app.llama.settings import ContextSettings, ModelSettings
 from app.llama.threads import Threads
 from app.loading import cpu_copies, header_of, machine_memory, make_shorter, open_smaller
 from app.models.compatibility import draft_problem
+from app.models.estimate import snapshots_worth
 from app.models.fit import Fit, Memory, fit
 from app.models.gguf import Header, read_header
 from app.models.locate import draft_of, find_model, open_draft, open_model, servers_of
@@ -353,7 +354,9 @@ class Assembly:
         return candidates_for(settings, self._placed, self._header.block_count or 0, own_gpu)
 
     def _context(self, stack: ExitStack, model: Model, length: int, candidates: int = 0) -> Context:
-        settings = replace(self.setup.context_settings, candidates=candidates)
+        # A draft model's passes are a token wide each: no snapshot reaches back over them.
+        snapshots = snapshots_worth(self._header) if model is self.target else 0
+        settings = replace(self.setup.context_settings, candidates=candidates, snapshots=snapshots)
         context = stack.enter_context(Context(model, length, settings))
         context.stop = self._stop
         return context

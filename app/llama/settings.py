@@ -49,7 +49,7 @@ class ContextSettings:
     hidden_states: bool = False
     exact: bool = False
     candidates: int = 0
-    snapshots: int = 8
+    snapshots: int = 0
     whole_window: bool = True
 
     def __post_init__(self) -> None:

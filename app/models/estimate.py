@@ -36,6 +36,10 @@ _AMX_GROWTH = {"Q8_0": 38 / 34}
 # Tables that are looked up, not multiplied with.
 _TABLES = ("token_embd.", "per_layer_token_embd.", "position_embd.", "token_types.")
 
+# Snapshots of recurrent states (Context's settings). Of a model with the widths of Qwen3.5 0.8B each made a
+# pass 2 to 3 % longer; a copy costs about two of them, and the accepted tokens are read again behind it.
+_MOST_SNAPSHOTS, _SNAPSHOT_SHARE = 16, 0.1
+
 _BLOCKS = {label.lower(): (elements, size) for label, elements, size in TENSOR_TYPES.values()}
 # Families without a cache of keys and values.
 _RECURRENT = ("mamba", "mamba2", "rwkv6", "rwkv6qwen2", "rwkv7", "arwkv7")
@@ -186,6 +190,19 @@ def parts(
         products=shape.products(cells, tokens, flash_attention),
         rows=(_HANDED_ROWS + 1) * shape.vocabulary * _FLOAT,
     )
+
+
+def state_bytes(header: Header) -> int:
+    """Bytes of the state that recurrent layers keep, which each copy or snapshot of it takes; 0 without."""
+    shape = _Shape(header)
+    return sum(shape.state(layer) for layer in range(shape.layers))
+
+
+def snapshots_worth(header: Header) -> int:
+    """How many snapshots of the state are worth their time in each pass: as many as are small beside the
+    weights, which a pass reads as well."""
+    state = state_bytes(header)
+    return min(_MOST_SNAPSHOTS, int(header.size * _SNAPSHOT_SHARE) // state) if state else 0
 
 
 def repacked_types(cpu_features: Collection[str]) -> frozenset[str]:
