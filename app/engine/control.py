@@ -64,6 +64,8 @@ _SAVINGS = 25
 # A pass that takes so many times what its width usually takes was held up by something else.
 _HELD_UP = 2.0
 _COST_STEP = 0.2
+# Until it was seen what passes take: tokens that may be read again along with others.
+_PATIENCE = 8
 # Until it was seen what a draft model takes to read a token: this share of drafting one.
 _READING = 0.25
 
@@ -115,6 +117,10 @@ class Controller(Protocol):
     def measured(self) -> Sequence[Measured]:
         """Costs of passes that were measured, as of now."""
 
+    @property
+    def patience(self) -> int:
+        """How many tokens may be read again along with others before a pass for them alone costs less."""
+
     def unmeasured(self, depth: int) -> Sequence[int]:
         """Widths whose cost at about this depth it wants to be measured."""
 
@@ -160,6 +166,8 @@ class ThroughputController:
         # Right guesses in a row that a draft in debt needs now, and whether the last draft was one.
         self._run_needed = FIRST_RUN
         self._on_credit = False
+        # Whether the last pass was drafted, and whether it was wider than plain for the sake of a draft.
+        self._last_drafted = False
         self._behind_draft = False
         # Tokens that a drafted pass leaves to be read again, where memory cannot be cut.
         self._replayed = 0.0
@@ -173,6 +181,12 @@ class ThroughputController:
     @property
     def measured(self) -> Sequence[Measured]:
         return self._costs.measured
+
+    @property
+    def patience(self) -> int:
+        costs = self._costs
+        # As many as take the time of a plain pass: then at most twice of what was best is spent.
+        return int(min(costs.plain / costs.each, LONGEST)) if costs.known and costs.each > 0.0 else _PATIENCE
 
     def unmeasured(self, depth: int) -> Sequence[int]:
         return self._costs.unmeasured(depth, WIDTHS)
@@ -290,7 +304,7 @@ class ThroughputController:
     def observe(self, entry: Pass) -> None:
         costs, drafted = self._costs, len(entry.drafted)
         width = drafted + 1 + entry.padded + entry.replayed
-        if self._behind_draft:
+        if self._last_drafted:
             self._replayed += _COST_STEP * (entry.replayed - self._replayed)
         if costs.known:
             self._settle(entry, width)
@@ -303,7 +317,8 @@ class ThroughputController:
             self._draft_seconds[entry.proposer] = before + _COST_STEP * (each - before)
         elif not self._behind_draft:
             self._drafts_made, self._drafted_seconds = 0, 0.0
-        self._behind_draft = drafted > 0
+        self._last_drafted = drafted > 0
+        self._behind_draft = drafted > 0 or entry.replayed > 0
 
     def _settle(self, entry: Pass, width: int) -> None:
         """What a pass earned and what it has to pay, see above."""

@@ -163,6 +163,7 @@ class Engine:
         sampler = Sampler(request.sampling)
         rng = np.random.default_rng(request.seed)
         begun = self.proposers
+        target.patience = self.controller.patience
         learning = 0.0
         hopeless = resting = 0
         while reply.finished is None and not target.stop():

@@ -44,10 +44,6 @@ _EXACT_WIDTHS = (2, 48)
 # are 39 MB, where its default of one row for each token of a chunk would be 311 MB.
 MAX_ROWS = 64
 
-# Tokens that are read again together with others, pass after pass, before they are read alone: that costs a
-# pass, and is the end of it.
-_CARRIED = 16
-
 
 class Cancelled(Exception):
     """A long forward was stopped by `Context.stop`; the cache holds a whole prefix of its tokens."""
@@ -111,8 +107,10 @@ class Context:
         # Where rows cannot simply be cut: how it goes back, and what it has to read again then.
         self._rewinder = _rewinder(model, pointer, settings, length)
         self._pending: list[int] = []
-        # How many tokens were read again from a place on, pass after pass.
+        # How many tokens were read again from a place on, along with others in pass after pass; and after how
+        # many they are read alone, which costs a pass and is the end of it.
         self._carried = (0, 0)
+        self.patience = 8
         # Exact mode reads a single token that is pending in a pass with others.
         self.widest = self._most - 1 if self._rewinder and settings.exact else self._most
         self._batch = llama_cpp.llama_batch_init(parameters.n_batch, 0, 1)
@@ -222,7 +220,7 @@ class Context:
         start, carried = self._carried
         carried = len(pending) + (carried if start == self._lengths[0] else 0)
         self._carried = (self._lengths[0], carried)
-        if carried <= _CARRIED or len(pending) < self.narrowest:
+        if carried <= self.patience or len(pending) < self.narrowest:
             return [*pending, *tokens]
         self._read(pending, 0)
         return tokens
