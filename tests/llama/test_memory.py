@@ -160,7 +160,7 @@ def test_a_window_is_cut_just_where_it_is_still_there(make: Make, model: Model, 
 
 @pytest.mark.parametrize("often", [40, 190, 500])
 def test_a_stopped_forward_leaves_a_whole_prefix(make: Make, often: int) -> None:
-    """A state that half of a pass has gone into belongs to no text at all. llama.cpp asks some 50 times within
+    """A state that half of a pass has gone into belongs to no text at all. llama.cpp asks some 50 times in
     each pass."""
     context = make()
     asked = 0
