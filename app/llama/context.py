@@ -351,9 +351,8 @@ class Context:
             del self._pending[length - read :]
             return
         started = time.perf_counter()
-        kept = rewinder.tokens[:length]
-        self._lengths[0] = rewinder.rewind(length)
-        self._pending = kept[self._lengths[0] :]
+        self._pending = rewinder.rewind(length)
+        self._lengths[0] = len(rewinder.tokens)
         self.seconds += time.perf_counter() - started
 
     def mark(self) -> None:
@@ -373,13 +372,14 @@ class Context:
             self._cut(sequence, self._lengths[sequence])
         else:
             self._pending = []
-            self._lengths[0] = self._rewinder.recover()
+            self._rewinder.recover()
+            self._lengths[0] = len(self._rewinder.tokens)
 
     def _cut(self, sequence: int, length: int) -> None:
         if not llama_cpp.llama_memory_seq_rm(self._memory, sequence, length, -1):
             raise SpecchatError(
                 f"The memory of {self.model.name} cannot be cut back to {length} tokens: "
-                "use --proposer off with this model."
+                "load the model again."
             )
 
     def branch(self, sequence: int) -> None:

@@ -135,8 +135,8 @@ class CopiedMemory:
             self._drop(role)
             last.role = role
 
-    def rewind(self, length: int) -> int:
-        """Go back to `length` tokens or fewer; how many the memory holds then, all of them rightly."""
+    def rewind(self, length: int) -> list[int]:
+        """Go back to `length` tokens or fewer; those of them that have to be read again."""
         self._forget(length)
         while self._saved and not self._native.load(self._saved[-1].state, self._saved[-1].length):
             self._saved.pop()
@@ -144,12 +144,13 @@ class CopiedMemory:
         if reached == 0:
             # All of a sequence can always be removed.
             self._native.cut(0)
+        again = self.tokens[reached:length]
         del self.tokens[reached:]
-        return reached
+        return again
 
-    def recover(self) -> int:
-        """A pass failed, or someone else has used the memory: back to a copy, as `rewind`."""
-        return CopiedMemory.rewind(self, len(self.tokens))
+    def recover(self) -> None:
+        """A pass failed, or someone else has used the memory: back to a copy."""
+        CopiedMemory.rewind(self, len(self.tokens))
 
     def _forget(self, length: int) -> None:
         """Copies behind so many tokens are not of this history any more."""
@@ -187,17 +188,17 @@ class SnapshotMemory(CopiedMemory):
         super().decoded(tokens)
         self._fresh = min(len(tokens), self._count + 1)
 
-    def rewind(self, length: int) -> int:
+    def rewind(self, length: int) -> list[int]:
         fresh, self._fresh = self._fresh, 0
         if length and 0 < len(self.tokens) - length < fresh and self._native.cut(length):
             self._forget(length)
             del self.tokens[length:]
-            return length
+            return []
         return super().rewind(length)
 
-    def recover(self) -> int:
+    def recover(self) -> None:
         self._fresh = 0
-        return super().recover()
+        super().recover()
 
 
 class WindowMemory(CopiedMemory):
@@ -219,7 +220,7 @@ class WindowMemory(CopiedMemory):
         if role != Role.MARK:
             super().hold(role)
 
-    def rewind(self, length: int) -> int:
+    def rewind(self, length: int) -> list[int]:
         first, _ = self._native.positions()
         seen = 0 <= first <= max(0, length - self._window + 1)
         if length == 0 or not seen or not self._native.cut(length):
@@ -228,10 +229,10 @@ class WindowMemory(CopiedMemory):
             return super().rewind(length)
         self._forget(length)
         del self.tokens[length:]
-        return length
+        return []
 
-    def recover(self) -> int:
-        return self.rewind(len(self.tokens))
+    def recover(self) -> None:
+        self.rewind(len(self.tokens))
 
 
 class WholeWindowMemory(WindowMemory):
