@@ -27,6 +27,7 @@ from app.llama.settings import ContextSettings, ModelSettings
 from app.llama.threads import Threads
 from app.loading import chosen_gpus, cpu_copies, header_of, machine_memory, make_shorter, open_smaller
 from app.models.compatibility import draft_problem
+from app.models.estimate import has_window, snapshots_worth
 from app.models.fit import Fit, Memory, fit
 from app.models.gguf import Header, read_header
 from app.models.locate import draft_of, find_model, open_draft, open_model, servers_of
@@ -132,6 +133,7 @@ class Assembly:
             self._tell("No layer can go to a GPU: llama.cpp finds none here, so all run on the CPU.")
         self._copies = cpu_copies()
         self._beside = tuple(header for header in [header_of(setup.draft)] if header)
+        self._choose_window(setup.model_settings.gpu_layers)
         chosen = self.fitted = self._fit_target(setup.model_settings.gpu_layers)
         self._tell(chosen.problem)
         self._tell(chosen.layers_note)
@@ -179,6 +181,7 @@ class Assembly:
 
     def engine(self, proposer: str, needed: int = 0) -> Engine:
         """The engine, with a context that holds `needed` tokens where the model and memory allow."""
+        self._choose_window(self._placed.gpu_layers, needed)
         asked = self.setup
         self._choose_attention(needed)
 
@@ -219,10 +222,28 @@ class Assembly:
         if self._room(needed) < room:
             self.setup = asked
 
-    def _room(self, needed: int) -> tuple[bool, int]:
-        """Whether the model fits into memory, and with how much context."""
-        chosen = self._fit_target(self._placed.gpu_layers, needed)
-        return chosen.problem is None, chosen.context_length
+    def _choose_window(self, gpu_layers: int, needed: int = 0) -> None:
+        """Where memory is short, let layers with a sliding window keep what they see and no more. Exact mode
+        needs all of it, see Context."""
+        asked = self.setup
+        settings = asked.context_settings
+        if settings.exact or not settings.whole_window or not has_window(self._header):
+            return
+        chosen = self._fit_target(gpu_layers, needed)
+        if chosen.problem is None and chosen.context_note is None and chosen.layers_note is None:
+            return
+        room = self._room(needed, gpu_layers)
+        self.setup = replace(asked, context_settings=replace(settings, whole_window=False))
+        if self._room(needed, gpu_layers) <= room:
+            self.setup = asked
+
+    def _room(self, needed: int, gpu_layers: int | None = None) -> tuple[bool, int, int]:
+        """Whether the model fits into memory, with how much context, and how many layers on a GPU."""
+        placed = self._placed.gpu_layers if gpu_layers is None else gpu_layers
+        chosen = self._fit_target(placed, needed)
+        whole = self._header.block_count or 0
+        layers = chosen.gpu_layers if chosen.gpu_layers >= 0 else whole + 1
+        return chosen.problem is None, chosen.context_length, layers
 
     def _without_what_kills(self, path: Path, setup: Setup) -> Setup:
         """With only what llama.cpp survives on this machine."""
@@ -268,6 +289,7 @@ class Assembly:
             flash_attention=settings.flash_attention != "off",
             mmap=self.setup.model_settings.mmap,
             copies=self._copies,
+            whole_window=settings.whole_window or settings.exact,
         )
 
     def _open(
@@ -316,8 +338,6 @@ class Assembly:
 
     def automatic(self) -> tuple[str, ...]:
         """The proposers that "auto" chooses from, pass by pass: those that need nothing else."""
-        if self.target.cannot_roll_back:
-            return ("off",)
         return ("lookup", "draft") if self.setup.draft else ("lookup",)
 
     def proposers(self, name: str, length: int) -> tuple[Proposer, ...]:
@@ -331,11 +351,6 @@ class Assembly:
         length: tokens of the target's context; a draft with less would have to stop earlier.
         """
         kind = KINDS[name]
-        if name != "off" and self.target.cannot_roll_back:
-            raise UsageError(
-                f"{self.target.name} cannot be speculated on ({self.target.cannot_roll_back}): "
-                "use --proposer off."
-            )
         known = self._proposers.get(name)
         if known is not None:
             return known
@@ -369,7 +384,9 @@ class Assembly:
         return candidates_for(settings, self._placed, self._header.block_count or 0, own_gpu)
 
     def _context(self, stack: ExitStack, model: Model, length: int, candidates: int = 0) -> Context:
-        settings = replace(self.setup.context_settings, candidates=candidates)
+        # A draft model's passes are a token wide each: no snapshot reaches back over them.
+        snapshots = snapshots_worth(self._header) if model is self.target else 0
+        settings = replace(self.setup.context_settings, candidates=candidates, snapshots=snapshots)
         context = stack.enter_context(Context(model, length, settings))
         context.stop = self._stop
         return context

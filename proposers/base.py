@@ -87,6 +87,9 @@ class DraftModel(Protocol):
     def rollback(self, length: int) -> None:
         """Keep the first `length` tokens of the cache only."""
 
+    def mark(self) -> None:
+        """What is appended next will be rolled back, to here or behind."""
+
 
 class Proposer(Protocol):
     """Guesses tokens. Every method may be called between any two passes, for any history."""

@@ -63,6 +63,7 @@ class DraftCache:
         """Read the rest with the last token; the logits (V,) behind it."""
         row: NDArray[np.float32] = self._append(history[self.model.length :], rows=1)[0]
         self._agreed = len(history)
+        self.model.mark()
         return row
 
     def step(self, token: int) -> NDArray[np.float32]:

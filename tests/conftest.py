@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,8 +14,10 @@ import pytest
 from app.children import python_command
 from app.cli import main
 from app.llama.layouts import amx
+from app.llama.model import Model
 from app.llama.quantise import FileType, requantise
 from app.models.locate import bundled_model
+from tests.architectures import Kind, write_architecture
 from tests.tiny import write_tiny
 
 
@@ -50,6 +52,25 @@ def tiny_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def tiny_draft_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that often, not always, agrees with the tiny one."""
     return write_tiny(tmp_path_factory.mktemp("tiny") / "draft.gguf", end_scale=0.0, noise=0.1)
+
+
+@pytest.fixture(scope="session")
+def architectures(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Kind, float], Model]]:
+    """Open models of the architectures whose memory cannot simply be cut, by kind and noise; each is written
+    once a session."""
+    folder = tmp_path_factory.mktemp("architectures")
+    models: dict[Path, Model] = {}
+
+    def opened(kind: Kind, noise: float = 0.0) -> Model:
+        path = folder / f"{kind.architecture}-{kind.window}-{noise}.gguf"
+        if path not in models:
+            write_architecture(path, kind.architecture, window=kind.window, noise=noise)
+            models[path] = Model(path)
+        return models[path]
+
+    yield opened
+    for model in models.values():
+        model.close()
 
 
 @pytest.fixture(scope="session")

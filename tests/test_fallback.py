@@ -20,6 +20,7 @@ from app.loading import memory_of, open_smaller
 from app.models.fit import Memory
 from app.process.messages import Command, Event, Failed, Load, Loaded, Noted
 from app.process.service import Service
+from tests.architectures import write_architecture
 from tests.measured import prefer
 from tests.tiny import write_tiny
 
@@ -111,6 +112,22 @@ def test_the_context_is_what_fits(long_path: Path, monkeypatch: pytest.MonkeyPat
         assert assembly.context_length() == capacity
     (line,) = said
     assert line.startswith(f"The context is {capacity:,} tokens: 8,192 need about 0.0 GB")
+
+
+def test_windows_are_cut_short_where_the_context_would_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lost otherwise: half the context; or, with room for all, a way back to any token."""
+    path = write_architecture(tmp_path / "gemma.gguf", "gemma3", layers=4, window=250, context=32768)
+    capacities = []
+    for memory, exact, whole in ((260, False, False), (260, True, True), (8000, False, True)):
+        with_memory(monkeypatch, Memory(memory * 1_000_000))
+        setup = Setup(model=str(path), context_settings=ContextSettings(exact=exact))
+        with Assembly(setup, stop=lambda: False) as assembly:
+            target = assembly.engine("lookup", needed=32768).target
+        assert target.copies != whole
+        capacities.append(target.capacity)
+    assert capacities[1] < capacities[0] <= capacities[2] == 32768
 
 
 def test_what_was_asked_for_is_tried_with_a_warning(long_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

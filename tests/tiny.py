@@ -104,11 +104,11 @@ def write_tiny(
         f"{architecture}.attention.layer_norm_rms_epsilon": 1e-5,
         f"{architecture}.rope.freq_base": 10000.0,
         f"{architecture}.rope.dimension_count": width // heads,
-        **_tokenizer(vocabulary, add_bos, template),
+        **tokenizer(vocabulary, add_bos, template),
         **(extra or {}),
     }
     for key, value in (metadata if order is None else _renumbered(metadata, order)).items():
-        _add(writer, key, value)
+        add_metadata(writer, key, value)
 
     def tensor(name: str, rows: int, columns: int, deviation: float) -> NDArray[np.float32]:
         rng = np.random.default_rng([seed, zlib.crc32(name.encode())])
@@ -155,7 +155,7 @@ def write_tiny(
     return path
 
 
-def _tokenizer(
+def tokenizer(
     vocabulary: int, add_bos: bool, template: str | None
 ) -> dict[str, int | bool | str | Sequence[int] | Sequence[float] | Sequence[str]]:
     """Metadata of a sentencepiece tokenizer that every text can be written in, by its bytes."""
@@ -193,7 +193,7 @@ def _renumbered(metadata: Mapping[str, Value], order: Sequence[int]) -> dict[str
     return renumbered
 
 
-def _add(
+def add_metadata(
     writer: gguf.GGUFWriter,
     key: str,
     value: Value,

@@ -90,10 +90,12 @@ def forward(context: Context, tokens: Sequence[int], rows: int) -> NDArray[np.fl
 
 def step_seconds(context: Context) -> float:
     """Time of a pass of one token behind what the cache holds, taken back again."""
+    context.mark()
     length, before = context.length, context.seconds
     context.forward([0])
+    seconds = context.seconds - before
     context.rollback(length)
-    return context.seconds - before
+    return seconds
 
 
 class Search:

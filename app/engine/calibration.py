@@ -32,6 +32,7 @@ def calibrate(
     2, as are widths that the context has no room for. Nothing may be left.
     """
     length = target.length
+    target.mark()
 
     def run(width: int) -> float:
         started = time.perf_counter()

@@ -4,9 +4,10 @@
     choose the k that maximises E[committed | k] / (c(k + 1) + D(k)),   k = 0 included
 
 S is the proposer's own forecast, c is measured (see costs.py), D is the proposer's own time, what it has to
-read before it can draft included, and what the change of width costs the pass after it. Every k is looked
-at: real cost curves jump, and a marginal test would stop before a cheap width. Where a wider pass is
-cheaper, the pass is filled up to it. Plain decoding is left for a gain of 5 % or more.
+read before it can draft included, what the change of width costs the pass after it, and what that pass reads
+again where memory cannot be cut. Every k is looked at: real cost curves jump, and a marginal test would stop
+before a cheap width. Where a wider pass is cheaper, the pass is filled up to it. Plain decoding is left for a
+gain of 5 % or more.
 
 A draft model knows more once it has drafted: it may go on to twice that k while it is sure, and stops where
 one more token would add less than the pass earns on average.
@@ -66,6 +67,8 @@ _SAVINGS = 25
 # A pass that takes so many times what its width usually takes was held up by something else.
 _HELD_UP = 2.0
 _COST_STEP = 0.2
+# Until it was seen what passes take: tokens that may be read again along with others.
+_PATIENCE = 8
 # Until it was seen what a draft model takes to read a token: this share of drafting one.
 _READING = 0.25
 
@@ -116,6 +119,10 @@ class Controller(Protocol):
     @property
     def measured(self) -> Sequence[Measured]:
         """Costs of passes that were measured, as of now."""
+
+    @property
+    def patience(self) -> int:
+        """How many tokens may be read again along with others before a pass for them alone costs less."""
 
     def unmeasured(self, depth: int, seconds: float = math.inf) -> Sequence[int]:
         """Widths whose cost at about this depth it wants to be measured, and that so many seconds allow."""
@@ -168,7 +175,11 @@ class ThroughputController:
         # Right guesses in a row that a draft in debt needs now, and whether the last draft was one.
         self._run_needed = FIRST_RUN
         self._on_credit = False
+        # Whether the last pass was drafted, and whether it was wider than plain for the sake of a draft.
+        self._last_drafted = False
         self._behind_draft = False
+        # Tokens that a drafted pass leaves to be read again, where memory cannot be cut.
+        self._replayed = 0.0
         # Drafted passes, and their seconds, since plain decoding was last measured.
         self._drafts_made = 0
         self._drafted_seconds = 0.0
@@ -181,6 +192,12 @@ class ThroughputController:
     @property
     def measured(self) -> Sequence[Measured]:
         return self._costs.measured
+
+    @property
+    def patience(self) -> int:
+        costs = self._costs
+        # As many as take the time of a plain pass: then at most twice of what was best is spent.
+        return int(min(costs.plain / costs.each, LONGEST)) if costs.known and costs.each > 0.0 else _PATIENCE
 
     def unmeasured(self, depth: int, seconds: float = math.inf) -> Sequence[int]:
         return self._costs.unmeasured(depth, WIDTHS, seconds)
@@ -269,6 +286,8 @@ class ThroughputController:
         draft = self._draft_seconds.get(option.proposer, 0.0)
         scale = costs.scale
         extra = costs.back + (option.behind * self._reading(option.proposer) if option.behind else 0.0)
+        if self._replayed:
+            extra += self._replayed * costs.each
         longest = min(len(option.forecast), longest)
         expected, best, best_rate, best_cost = 1.0, 0, 0.0, 0.0
         # A filled-up pass takes no longer than a wider one, but for the margin: costs only rise with k.
@@ -306,7 +325,9 @@ class ThroughputController:
 
     def observe(self, entry: Pass) -> None:
         costs, drafted = self._costs, len(entry.drafted)
-        width = drafted + 1 + entry.padded
+        width = drafted + 1 + entry.padded + entry.replayed
+        if self._last_drafted:
+            self._replayed += _COST_STEP * (entry.replayed - self._replayed)
         if costs.known:
             self._settle(entry, width)
         costs.observe(width, entry.target_seconds)
@@ -318,7 +339,8 @@ class ThroughputController:
             self._draft_seconds[entry.proposer] = before + _COST_STEP * (each - before)
         elif not self._behind_draft:
             self._drafts_made, self._drafted_seconds = 0, 0.0
-        self._behind_draft = drafted > 0
+        self._last_drafted = drafted > 0
+        self._behind_draft = drafted > 0 or entry.replayed > 0
 
     def _settle(self, entry: Pass, width: int) -> None:
         """What a pass earned and what it has to pay, see above."""

@@ -28,6 +28,8 @@ _RETURN_STEP = 0.1
 _MOST, _USUAL = 2.0, 3
 # Plain passes before a machine's speed counts as known: one alone may have been held up.
 _SURE = 2
+# As wide as a pass with a draft usually is.
+_USUAL_WIDTH = 8
 # A wider pass has to be so much cheaper before passes are filled up to it.
 _CHEAPER = 0.97
 # Depths count as the same within so many tokens, or within this share.
@@ -107,6 +109,12 @@ class CostCurve:
     def price(self, width: int) -> float:
         """Seconds of a pass of this width."""
         return self.scale * self.shape[width]
+
+    @property
+    def each(self) -> float:
+        """Seconds that one more token in a pass takes, in those of usual width."""
+        wide = min(_USUAL_WIDTH, self._longest)
+        return self.scale * (self.shape[wide] - self.shape[1]) / max(1, wide - 1)
 
     @property
     def seconds(self) -> dict[int, float]:

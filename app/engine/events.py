@@ -53,7 +53,8 @@ class Pass:
     back). committed - len(tokens) tokens were trimmed by the reply's end. seconds: the whole pass;
     target_seconds and proposer_seconds: the shares spent inside models. values: what the controller
     expected of each proposer that had something to propose; () with a fixed k. padded: throw-away
-    positions that made the pass cheaper. reading_seconds: the share of proposer_seconds in which models of
+    positions that made the pass cheaper. replayed: tokens that were read again in it, because the memory
+    could not be cut where they end. reading_seconds: the share of proposer_seconds in which models of
     proposers read what they had missed. speculation_seconds: the share of the pass that plain decoding would
     not have had: choosing, drafting and learning.
     """
@@ -72,6 +73,7 @@ class Pass:
     padded: int = 0
     reading_seconds: float = 0.0
     speculation_seconds: float = 0.0
+    replayed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,9 @@ from proposers.base import NOTHING, Distribution, Proposal, Proposer
 
 # Widths at which what an earlier run measured is checked.
 CHECKED = (2, 8)
+# Where memory is copied a prompt's last tokens are read apart: the next prompt may share all but these, since
+# templates drop thoughts, and how the answer was begun with them.
+_TAIL = 16
 # Seconds of calibration before a reply.
 _LEAST_CALIBRATION, _MOST_CALIBRATION = 0.05, 0.5
 
@@ -106,7 +109,8 @@ class Engine:
             )
         model = target.model
         reply = Reply(model.piece, model.end_tokens, request.stop, request.max_tokens)
-        shared = _common_prefix(self.cached, request.prompt[:-1])
+        shared = target.rewind(_common_prefix(self.cached, request.prompt[:-1]))
+        self._history = list(request.prompt)
         self.pace = PlainPace()
         statistics = Statistics(length, shared, request.seed, self.pace)
         self.k = request.k
@@ -117,6 +121,7 @@ class Engine:
             reason = reply.finished or ("cancelled" if target.stop() else "context")
         except Cancelled:
             reason = "cancelled"
+        target.keep()
         if self.pace.seconds_per_token() is None and reason != "cancelled":
             for seconds in self._measure_plain():
                 self.pace.timed_behind(seconds)
@@ -127,15 +132,17 @@ class Engine:
         prompt = request.prompt
         target = self.target
         started = time.perf_counter()
-        target.rollback(shared)
-        self._history = list(prompt)
         total = len(prompt) - 1
-        chunk = target.settings.chunk
         yield Prefill(shared, total, shared)
-        for start in range(shared, total, chunk):
+        start = shared
+        tail = _TAIL if target.copies else 0
+        for end in _ends(shared, total, target.settings.chunk, tail):
             if target.stop():
                 raise Cancelled
-            target.forward(prompt[start : min(start + chunk, total)], rows=0)
+            target.forward(prompt[start:end], rows=0)
+            if end >= total - tail:
+                target.keep()
+            start = end
             yield Prefill(target.length, total, shared)
         drafting = any(proposer.name != "off" for proposer in self.proposers)
         if request.k is None and drafting:
@@ -156,6 +163,7 @@ class Engine:
         sampler = Sampler(request.sampling)
         rng = np.random.default_rng(request.seed)
         begun = self.proposers
+        target.patience = self.controller.patience
         learning = 0.0
         self.controller.begin()
         if self.threads is not None:
@@ -195,6 +203,7 @@ class Engine:
             padded = 0
             if self.k is None:
                 padded = self.controller.padding(len(drafted), widest - 1 - len(drafted))
+            replayed = target.pending
             committed = self._verify(proposal, padded, sampler, rng)
             accepted = len(committed) - 1
             before = len(reply.tokens)
@@ -219,6 +228,7 @@ class Engine:
                 proposer_seconds=sum(each.model_seconds for each in proposers) - proposers_before,
                 values=values,
                 padded=padded,
+                replayed=replayed,
                 reading_seconds=reading,
                 speculation_seconds=(chosen - started) * speculating + learning,
             )
@@ -229,7 +239,7 @@ class Engine:
                 self.controller.observe(entry)
                 learning = time.perf_counter() - learned
             if self.threads is not None:
-                width = max(1 + len(drafted) + padded, target.narrowest)
+                width = max(1 + len(drafted) + padded + replayed, target.narrowest)
                 target.use_threads(self.threads.observe(width, entry.target_seconds, time.perf_counter()))
             yield entry
         for each in begun:
@@ -319,6 +329,7 @@ class Engine:
         length = target.length
         if length == target.capacity:
             return
+        target.mark()
         # The first is slower: it follows a wider one.
         for number in range(1 + ENOUGH):
             started = time.perf_counter()
@@ -326,6 +337,12 @@ class Engine:
             target.rollback(length)
             if number:
                 yield time.perf_counter() - started
+
+
+def _ends(start: int, total: int, chunk: int, tail: int) -> list[int]:
+    """Where the chunks end in which tokens `start` to `total` are read; one ends `tail` tokens before."""
+    ends = {*range(start + chunk, total, chunk), total, total - tail}
+    return sorted(end for end in ends if start < end)
 
 
 def _origins(proposer: str, drafted: int, accepted: int) -> list[str]:

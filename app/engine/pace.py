@@ -70,7 +70,8 @@ class PlainPace:
     def record(self, entry: Pass) -> None:
         """A pass was made."""
         drafted, kept = len(entry.drafted), len(entry.tokens)
-        kind = drafted + entry.padded + 1 if drafted else _BEHIND if self._behind_draft else _PLAIN
+        width = drafted + entry.padded + entry.replayed + 1
+        kind = width if drafted else _BEHIND if self._behind_draft else _PLAIN
         self._behind_draft = drafted > 0
         span = self._span()
         span.length += entry.seconds

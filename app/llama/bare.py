@@ -16,7 +16,8 @@ def bare_decode(context: Context, token: int, steps: int) -> float:
     Nothing of ours runs: llama_batch_get_one, llama_decode, the argmax of the logits. The context is
     left as it was found.
     """
-    pointer, length = context.pointer, context.length
+    pointer = context.pointer
+    context.mark()
     size = context.model.vocabulary.size
     single = (llama_cpp.llama_token * 1)(token)
     started = time.perf_counter()
@@ -27,5 +28,5 @@ def bare_decode(context: Context, token: int, steps: int) -> float:
         logits = llama_cpp.llama_get_logits(pointer)
         single[0] = int(np.ctypeslib.as_array(logits, shape=(size,)).argmax())
     seconds = time.perf_counter() - started
-    llama_cpp.llama_memory_seq_rm(llama_cpp.llama_get_memory(pointer), 0, length, -1)
+    context.recover()
     return seconds

@@ -2,6 +2,9 @@
 
 Tokens of sequence s occupy positions 0 … length(s) - 1. A forward appends; a rollback cuts. Nothing
 here copies logits: rows are views into llama.cpp's buffer, valid until the next forward.
+
+Memory that cannot be cut goes back to an earlier place, see memory.py. What lies between that and the place
+that was asked for counts as held all the same: the next forward reads it again, in the same pass.
 """
 
 from __future__ import annotations
@@ -17,6 +20,14 @@ from numpy.typing import NDArray
 
 from app.errors import SpecchatError
 from app.llama.candidates import Candidates, DeviceTopK
+from app.llama.memory import (
+    CopiedMemory,
+    Role,
+    Sequence0,
+    SnapshotMemory,
+    WholeWindowMemory,
+    WindowMemory,
+)
 from app.llama.model import MemoryShort, Model, memory_was_short
 from app.llama.native import array_at, native_log
 from app.llama.settings import ContextSettings
@@ -48,12 +59,16 @@ class Context:
         refused. Linux seldom refuses: it hands out more than there is and ends the process that uses it.
         """
         settings = settings or ContextSettings()
+        if settings.sequences > 1 and (model.recurrent or model.window):
+            raise ValueError("several sequences are for memory that can be cut")
         log = native_log()
         log.faults.clear()
         parameters = llama_cpp.llama_context_default_params()
         # Exact mode's throw-away position needs room as well.
         parameters.n_ctx = length + 1 if settings.exact else length
-        parameters.n_batch = parameters.n_ubatch = max(settings.chunk, MAX_ROWS)
+        # llama.cpp ends the process where a pass has no room for the snapshots and two tokens.
+        snapshots = max(0, min(settings.snapshots, length - 2)) if model.recurrent else 0
+        parameters.n_batch = parameters.n_ubatch = max(settings.chunk, MAX_ROWS, snapshots + 2)
         parameters.n_seq_max = settings.sequences
         parameters.n_outputs_max = MAX_ROWS
         threads = settings.threads or performance_cores()
@@ -64,11 +79,15 @@ class Context:
         # Weights that stay on the CPU would be copied to a GPU for passes of 32 tokens or more, and for no
         # narrower ones.
         parameters.op_offload = not settings.exact
-        # A sliding window's cache can only be cut back while it holds all positions.
-        parameters.swa_full = True
+        # Where a window is cut short its rows lie in an order of their history, which rounding depends on;
+        # and beside recurrent layers llama.cpp does not tell what is left of it.
+        parameters.swa_full = settings.whole_window or settings.exact or model.recurrent
+        parameters.n_rs_seq = snapshots
         parameters.kv_unified = True
         self._vocabulary_size = model.vocabulary.size
-        self._top_k = DeviceTopK(settings.candidates, self._vocabulary_size, parameters)
+        # A pass for candidates alone may be taken back altogether.
+        candidates = 0 if model.recurrent else settings.candidates
+        self._top_k = DeviceTopK(candidates, self._vocabulary_size, parameters)
         pointer = llama_cpp.llama_init_from_model(model.pointer, parameters)
         if not pointer:
             self._top_k.free()
@@ -82,12 +101,21 @@ class Context:
         self.settings = settings
         self.leader: Context | None = None  # whose numbers of threads are taken over, pass by pass
         self.pointer = pointer
-        self.narrowest, self.widest = _EXACT_WIDTHS if settings.exact else (1, MAX_ROWS)
+        self.narrowest, self._most = _EXACT_WIDTHS if settings.exact else (1, MAX_ROWS)
         self.capacity = length
         self.seconds = 0.0
         self.stop: Callable[[], bool] = _never
         self._memory = llama_cpp.llama_get_memory(pointer)
         self._lengths = [0] * settings.sequences
+        # Where rows cannot simply be cut: how it goes back, and what it has to read again then.
+        self._rewinder = _rewinder(model, pointer, settings, length)
+        self._pending: list[int] = []
+        # How many tokens were read again from a place on, along with others in pass after pass; and after how
+        # many they are read alone, which costs a pass and is the end of it.
+        self._carried = (0, 0)
+        self.patience = 8
+        # Exact mode reads a single token that is pending in a pass with others.
+        self.widest = self._most - 1 if self._rewinder and settings.exact else self._most
         self._batch = llama_cpp.llama_batch_init(parameters.n_batch, 0, 1)
         # Fields of a ctypes structure are new objects at each access; these pointers stay.
         self._tokens, self._positions = self._batch.token, self._batch.pos
@@ -113,8 +141,28 @@ class Context:
 
     @property
     def length(self) -> int:
-        """Tokens of sequence 0 in the cache."""
-        return self._lengths[0]
+        """Tokens of sequence 0 that the next forward follows."""
+        return self._lengths[0] + len(self._pending)
+
+    @property
+    def pending(self) -> int:
+        """How many of them the next forward has to read again."""
+        return len(self._pending)
+
+    @property
+    def copies(self) -> bool:
+        """Whether going back far needs a copy that was kept, see `keep`."""
+        return self._rewinder is not None and self._rewinder.copies
+
+    @property
+    def memory_kind(self) -> str:
+        """How the memory goes back, in a word or two."""
+        return self._rewinder.label if self._rewinder else "attention"
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of the part of the memory that cannot be cut, which a copy of it takes; 0 for attention."""
+        return self._rewinder.state_bytes if self._rewinder else 0
 
     def use_threads(self, threads: Threads) -> None:
         """Make passes with so many threads from the next one on, which costs 20 µs; builds without OpenMP
@@ -139,12 +187,16 @@ class Context:
         where llama.cpp fails.
         """
         total = len(tokens)
-        if self._lengths[sequence] + total > self.capacity:
-            raise ValueError(f"{total} tokens do not fit behind {self._lengths[sequence]}")
+        length = self._lengths[sequence] if sequence else self.length
+        if length + total > self.capacity:
+            raise ValueError(f"{total} tokens do not fit behind {length}")
         if rows > min(self.widest, total):
             raise ValueError(f"{rows} rows asked of {total} tokens")
+        if self._pending:
+            tokens = self._with_pending(tokens)
+            total = len(tokens)
         # Where hidden states are wanted llama.cpp gives a row for every token of a pass.
-        head = total - rows if total > self.widest or self.settings.hidden_states else 0
+        head = total - rows if total > self._most or self.settings.hidden_states else 0
         if head:
             self._read(tokens[:head], sequence)
         if rows == 0:
@@ -158,15 +210,29 @@ class Context:
         the device turns out to have no top-k: the tokens are appended all the same."""
         if len(tokens) > min(self.widest, self.capacity - self.length):
             raise ValueError(f"{len(tokens)} rows asked behind {self.length} tokens")
+        if self._pending:
+            self._read(self._with_pending(()), 0)
         self._top_k.put_in(self.pointer)
         self._decode(tokens, len(tokens), 0)
         return self._top_k.of_last_pass(self.pointer, len(tokens))
+
+    def _with_pending(self, tokens: Sequence[int]) -> Sequence[int]:
+        """What the next pass reads. A rejection leaves accepted tokens pending, and several in a row ever
+        more: then these are read first, alone, and the memory can go back to the place behind them."""
+        pending, self._pending = self._pending, []
+        start, carried = self._carried
+        carried = len(pending) + (carried if start == self._lengths[0] else 0)
+        self._carried = (self._lengths[0], carried)
+        if carried <= self.patience or len(pending) < self.narrowest:
+            return [*pending, *tokens]
+        self._read(pending, 0)
+        return tokens
 
     def _read(self, tokens: Sequence[int], sequence: int) -> None:
         """Append many tokens without logits, chunk by chunk; `stop` may end it at any time."""
         # In exact mode the cache may not depend on the width of its passes either: what it holds of an
         # earlier prompt was read in other chunks.
-        chunk = self.widest if self.settings.exact else self.settings.chunk
+        chunk = self._most if self.settings.exact else self.settings.chunk
         llama_cpp.llama_set_abort_callback(self.pointer, self._abort, None)
         try:
             for start in range(0, len(tokens), chunk):
@@ -224,6 +290,9 @@ class Context:
         if self.leader is not None:
             self.use_threads(self.leader.threads)
         started = time.perf_counter()
+        # A plain pass is not taken back.
+        if self._rewinder is not None and count > 1:
+            self._rewinder.prepare(count)
         status = llama_cpp.llama_decode(self.pointer, self._batch)
         # On a GPU a decode returns before its work is done; asking for the logits waits for it. What is only
         # read is waited for as well, else the pass behind it pays for a whole prompt.
@@ -234,9 +303,11 @@ class Context:
         self.seconds += time.perf_counter() - started
         if status == 0:
             self._lengths[sequence] = length + count
+            if self._rewinder is not None:
+                self._rewinder.decoded(tokens)
             return
         # An aborted or failed pass may have left some of its tokens behind.
-        self._cut(sequence, length)
+        self.recover(sequence)
         if status == 2:
             raise Cancelled
         fault = native_log().faults
@@ -263,17 +334,58 @@ class Context:
 
     def rollback(self, length: int, sequence: int = 0) -> None:
         """Keep the first `length` tokens of a sequence. Raises SpecchatError where it cannot be cut."""
-        if length > self._lengths[sequence]:
-            raise ValueError(f"cannot roll {self._lengths[sequence]} tokens back to {length}")
-        if length < self._lengths[sequence]:
-            self._cut(sequence, length)
-            self._lengths[sequence] = length
+        held = self._lengths[sequence] if sequence else self.length
+        if length > held:
+            raise ValueError(f"cannot roll {held} tokens back to {length}")
+        if length == held:
+            return
+        if self._rewinder is not None:
+            self._go_back(self._rewinder, length)
+            return
+        self._cut(sequence, length)
+        self._lengths[sequence] = length
+
+    def rewind(self, length: int) -> int:
+        """Keep as many of the first `length` tokens of sequence 0 as need not be read again; how many."""
+        self.rollback(length)
+        self._pending = []
+        return self._lengths[0]
+
+    def _go_back(self, rewinder: CopiedMemory, length: int) -> None:
+        read = self._lengths[0]
+        if length >= read:
+            del self._pending[length - read :]
+            return
+        started = time.perf_counter()
+        self._pending = rewinder.rewind(length)
+        self._lengths[0] = len(rewinder.tokens)
+        self.seconds += time.perf_counter() - started
+
+    def mark(self) -> None:
+        """Passes will be made here and taken back: where rows cannot be cut, make that cheap."""
+        if self._rewinder is not None:
+            self._rewinder.hold(Role.MARK)
+
+    def keep(self) -> None:
+        """A later prompt is likely to share what is held now: where rows cannot be cut, keep a copy."""
+        if self._rewinder is not None:
+            self._rewinder.hold(Role.TURN)
+
+    def recover(self, sequence: int = 0) -> None:
+        """Something else has used llama.cpp's memory behind the tokens that are held, or a pass failed: hold
+        what is certain to be right, where rows can be cut all of it."""
+        if self._rewinder is None:
+            self._cut(sequence, self._lengths[sequence])
+        else:
+            self._pending = []
+            self._rewinder.recover()
+            self._lengths[0] = len(self._rewinder.tokens)
 
     def _cut(self, sequence: int, length: int) -> None:
         if not llama_cpp.llama_memory_seq_rm(self._memory, sequence, length, -1):
             raise SpecchatError(
                 f"The memory of {self.model.name} cannot be cut back to {length} tokens: "
-                "use --proposer off with this model."
+                "load the model again."
             )
 
     def branch(self, sequence: int) -> None:
@@ -291,7 +403,7 @@ class Context:
         self._lengths = [self._lengths[sequence]] + [0] * (len(self._lengths) - 1)
 
     def snapshot(self, sequence: int = 0) -> bytes:
-        """The state of a sequence, for memory that cannot be cut."""
+        """The state of a sequence whose rows can be cut."""
         size = llama_cpp.llama_state_seq_get_size(self.pointer, sequence)
         buffer = (ctypes.c_uint8 * size)()
         written = llama_cpp.llama_state_seq_get_data(self.pointer, buffer, size, sequence)
@@ -299,6 +411,8 @@ class Context:
 
     def restore(self, snapshot: bytes, sequence: int = 0) -> None:
         """Put a snapshot back. Raises SpecchatError where it does not fit this context."""
+        if self._rewinder is not None:
+            raise ValueError("what is held then is not known")
         state = snapshot[8:]
         buffer = (ctypes.c_uint8 * len(state)).from_buffer_copy(state)
         self._cut(sequence, 0)
@@ -306,6 +420,21 @@ class Context:
             self._lengths[sequence] = 0
             raise SpecchatError("The saved state does not fit this context: start the reply again.")
         self._lengths[sequence] = int.from_bytes(snapshot[:8], "little")
+
+
+def _rewinder(model: Model, pointer: object, settings: ContextSettings, length: int) -> CopiedMemory | None:
+    """How the memory of a context goes back; None where rows can be cut."""
+    native = Sequence0(pointer)
+    if model.recurrent:
+        # llama.cpp takes any number, and has no snapshots all the same in many architectures.
+        snapshots = int(llama_cpp.llama_n_rs_seq(pointer))
+        return SnapshotMemory(native, snapshots) if snapshots else CopiedMemory(native)
+    if not model.window:
+        return None
+    if settings.whole_window or settings.exact:
+        return WholeWindowMemory(native, model.window, length)
+    # llama.cpp keeps so many rows more, and rounds up.
+    return WindowMemory(native, model.window, max(settings.chunk, MAX_ROWS))
 
 
 def _never() -> bool:

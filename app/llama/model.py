@@ -153,13 +153,16 @@ class Model:
         return None if template is None else template.decode("utf-8", "replace")
 
     @cached_property
-    def cannot_roll_back(self) -> str | None:
-        """Why the cache of this model cannot be cut back, or None where it can."""
-        if llama_cpp.llama_model_is_recurrent(self.pointer):
-            return "its memory is recurrent"
-        if llama_cpp.llama_model_is_hybrid(self.pointer):
-            return "part of its memory is recurrent"
-        return None
+    def recurrent(self) -> bool:
+        """Whether layers keep one state for all tokens instead of a row for each."""
+        return bool(
+            llama_cpp.llama_model_is_recurrent(self.pointer) or llama_cpp.llama_model_is_hybrid(self.pointer)
+        )
+
+    @cached_property
+    def window(self) -> int:
+        """Tokens that layers with a sliding window see; 0 without such layers."""
+        return int(llama_cpp.llama_model_n_swa(self.pointer))
 
     @cached_property
     def end_tokens(self) -> frozenset[int]:

@@ -37,6 +37,9 @@ class ContextSettings:
     exact: logits must not depend on the width of their pass, so a pass is never one wide: a single
     token carries a throw-away position that is rolled back.
     candidates: so many of each row's largest logits can be had without whole rows, see candidates.py.
+    snapshots: states of recurrent layers that are kept beside the last one, see memory.py; each takes as much
+    memory as the state. whole_window: layers with a sliding window keep all rows, so that any can be cut; in
+    exact mode they always do.
     """
 
     threads: int | None = None
@@ -47,6 +50,8 @@ class ContextSettings:
     hidden_states: bool = False
     exact: bool = False
     candidates: int = 0
+    snapshots: int = 0
+    whole_window: bool = True
 
     def __post_init__(self) -> None:
         if self.candidates and (self.exact or self.hidden_states):

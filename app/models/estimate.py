@@ -36,9 +36,15 @@ _AMX_GROWTH = {"Q8_0": 38 / 34}
 # Tables that are looked up, not multiplied with.
 _TABLES = ("token_embd.", "per_layer_token_embd.", "position_embd.", "token_types.")
 
+# Snapshots of recurrent states (Context's settings). Of a model with the widths of Qwen3.5 0.8B each made a
+# pass 2 to 3 % longer; a copy costs about two of them, and the accepted tokens are read again behind it.
+_MOST_SNAPSHOTS, _SNAPSHOT_SHARE = 16, 0.1
+
 _BLOCKS = {label.lower(): (elements, size) for label, elements, size in TENSOR_TYPES.values()}
 # Families without a cache of keys and values.
 _RECURRENT = ("mamba", "mamba2", "rwkv6", "rwkv6qwen2", "rwkv7", "arwkv7")
+# Of so many layers one attends to the whole context, the others to a window.
+_PERIODS = {"gemma2": 2, "gemma3": 6, "gpt-oss": 2, "cohere2": 4, "olmo2": 4}
 _GATED = ("qwen3next", "qwen35", "qwen35moe")
 
 
@@ -142,8 +148,10 @@ def parts(
     *,
     flash_attention: bool = True,
     copies: Copies | None = None,
+    whole_window: bool = True,
 ) -> Parts:
-    """The pieces of an estimate, for a model that is spread over devices."""
+    """The pieces of an estimate, for a model that is spread over devices. whole_window: layers with a sliding
+    window keep all rows."""
     if copies is None:
         arm = platform.machine().lower() in ("arm64", "aarch64")
         copies = Copies(_REPACKED_ARM if arm else _REPACKED_X86)
@@ -176,7 +184,11 @@ def parts(
         layers=tuple(layers),
         copies=tuple(copied),
         cache=tuple(
-            shape.cached(layer) * cells * size // elements + shape.state(layer)
+            shape.cached(layer)
+            * (cells if whole_window else shape.cells(layer, cells, tokens))
+            * size
+            // elements
+            + shape.state(layer)
             for layer in range(shape.layers)
         ),
         table=table,
@@ -186,6 +198,24 @@ def parts(
         products=shape.products(cells, tokens, flash_attention),
         rows=(_HANDED_ROWS + 1) * shape.vocabulary * _FLOAT,
     )
+
+
+def state_bytes(header: Header) -> int:
+    """Bytes of the state that recurrent layers keep, which each copy or snapshot of it takes; 0 without."""
+    shape = _Shape(header)
+    return sum(shape.state(layer) for layer in range(shape.layers))
+
+
+def has_window(header: Header) -> bool:
+    """Whether less memory is needed where layers with a sliding window only keep what they see."""
+    return _Shape(header).window > 0
+
+
+def snapshots_worth(header: Header) -> int:
+    """How many snapshots of the state are worth their time in each pass: as many as are small beside the
+    weights, which a pass reads as well."""
+    state = state_bytes(header)
+    return min(_MOST_SNAPSHOTS, int(header.size * _SNAPSHOT_SHARE) // state) if state else 0
 
 
 def repacked_types(cpu_features: Collection[str]) -> frozenset[str]:
@@ -259,6 +289,27 @@ class _Shape:
             return tuple(map(bool, self._each(key, 0)))
         pattern = self._number(key)
         return tuple(bool(pattern) and layer % pattern < pattern - 1 for layer in range(self.layers))
+
+    @property
+    def window(self) -> int:
+        """Tokens that layers with a sliding window see, where it is known which layers these are; else 0."""
+        return self._number("attention.sliding_window") if any(map(self._slides, range(self.layers))) else 0
+
+    def cells(self, layer: int, cells: int, tokens: int) -> int:
+        """Rows that a layer keeps of `cells` where its window is cut short. tokens: of the widest pass."""
+        short = -(-(self.window + tokens) // _CELLS) * _CELLS
+        return min(cells, short) if self._slides(layer) else cells
+
+    def _slides(self, layer: int) -> bool:
+        """Whether a layer has a sliding window, by llama.cpp's rule for its architecture."""
+        architecture = self._header.architecture or ""
+        if not self._number("attention.sliding_window") or architecture not in _PERIODS:
+            return False
+        key = "attention.sliding_window_pattern"
+        if isinstance(self._header.metadata.get(f"{architecture}.{key}"), Array):
+            return bool(self._each(key, 0)[layer])
+        period = self._number(key, _PERIODS[architecture])
+        return layer % period < period - 1
 
     def cached(self, layer: int) -> int:
         """Numbers that a layer keeps for each token."""

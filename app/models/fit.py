@@ -77,17 +77,26 @@ def fit(
     flash_attention: bool = True,
     mmap: bool = True,
     copies: Copies | None = None,
+    whole_window: bool = True,
 ) -> Fit:
     """Choose what is None (context_length) or -1 (gpu_layers); say where what is set does not fit.
 
     needed: tokens that the context should hold, where the model was trained for so many. beside: models
-    that are loaded with it, such as a draft, each with a context as long.
+    that are loaded with it, such as a draft, each with a context as long. whole_window: layers with a sliding
+    window keep all rows.
     """
     headers = (header, *beside)
 
     def pieces(length: int) -> list[Parts]:
         return [
-            parts(each, length, cache_type, flash_attention=flash_attention, copies=copies)
+            parts(
+                each,
+                length,
+                cache_type,
+                flash_attention=flash_attention,
+                copies=copies,
+                whole_window=whole_window,
+            )
             for each in headers
         ]
 

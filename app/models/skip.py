@@ -32,15 +32,20 @@ _ALIKE = frozenset(
         *("llama", "mistral3", "arcee", "seed_oss", "stablelm", "starcoder2", "internlm2"),
         *("qwen2", "qwen2moe", "qwen3", "qwen3moe", "phi2", "phi3", "gemma", "chatglm", "glm4"),
         *("granite", "granitemoe", "olmo", "olmoe"),
+        # Recurrent, or by their lists of heads: a layer without any is recurrent.
+        *("mamba", "mamba2", "lfm2"),
     ]
 )
 # Every n-th layer attends to the whole context, the others to a window. The pattern follows the layer's
 # number, but may be given layer by layer, which keeps each layer's kind when the numbers change.
 _WINDOWED = {"gemma2": 2, "gemma3": 6, "gpt-oss": 2, "cohere2": 4, "olmo2": 4}
+# Every n-th layer attends, the others are recurrent, likewise.
+_RECURRENT = {"qwen35": 4}
 # llama.cpp takes the attention scale of these from the number of layers.
 _SCALED_BY_DEPTH = {("gemma2", 46), ("gemma3", 62)}
 # Metadata that may be a list with a value for each layer (llama.cpp's get_key_or_arr and get_arr).
 _PATTERN = "attention.sliding_window_pattern"
+_RECURRENT_LAYERS, _INTERVAL = "attention.recurrent_layers", "full_attention_interval"
 _BY_LAYER = (
     "feed_forward_length",
     "expert_feed_forward_length",
@@ -49,6 +54,7 @@ _BY_LAYER = (
     "attention.head_count_kv",
     "deepstack_mapping",
     _PATTERN,
+    _RECURRENT_LAYERS,
 )
 
 _BLOCK = re.compile(r"blk\.(\d+)\.(.+)", re.DOTALL)
@@ -78,7 +84,7 @@ def skip_problem(header: Header) -> str | None:
     """A sentence that says why layers of this file cannot be skipped; None where they can."""
     architecture, blocks = header.architecture, header.block_count
     other = "choose another proposer, such as lookup."
-    if architecture not in _ALIKE and architecture not in _WINDOWED:
+    if architecture not in _ALIKE and architecture not in _WINDOWED and architecture not in _RECURRENT:
         return (
             f"Skipping layers is not supported for the architecture {architecture or 'of this file'}; {other}"
         )
@@ -230,12 +236,13 @@ def _entries(header: Header, kept: list[int], skipped: list[int]) -> dict[str, l
             head = _entry(prefix + key, ARRAY, struct.pack("<IQ", value.kind, len(kept)))
             starts = [value.start + layer * step for layer in kept]
             entries[prefix + key] = [head, *((start, start + step) for start in starts)]
-    period = _WINDOWED.get(header.architecture or "")
-    if period is not None and not isinstance(header.metadata.get(prefix + _PATTERN), Array):
-        period = header.count(_PATTERN) or period
-        windowed = bytes(layer % period < period - 1 for layer in kept)
-        pattern = struct.pack("<IQ", BOOL, len(kept)) + windowed
-        entries[prefix + _PATTERN] = [_entry(prefix + _PATTERN, ARRAY, pattern)]
+    for usual, key, listed in ((_WINDOWED, _PATTERN, _PATTERN), (_RECURRENT, _INTERVAL, _RECURRENT_LAYERS)):
+        period = usual.get(header.architecture or "")
+        if period is not None and not isinstance(header.metadata.get(prefix + listed), Array):
+            period = header.count(key) or period
+            flags = bytes(layer % period < period - 1 for layer in kept)
+            values = struct.pack("<IQ", BOOL, len(kept)) + flags
+            entries[prefix + listed] = [_entry(prefix + listed, ARRAY, values)]
     entries[SKIPPED_LAYERS] = [_entry(SKIPPED_LAYERS, STRING, _text(" ".join(map(str, skipped))))]
     return entries
 

@@ -99,13 +99,10 @@ class LoadedModel:
     def options(self) -> tuple[Option, ...]:
         """Every proposer of the registry, and auto, with why it cannot be used now."""
         assembly = self.assembly
-        fixed = assembly.target.cannot_roll_back
         found = []
         for kind in KINDS.values():
             problem = None
-            if fixed and kind.name != "off":
-                problem = f"this model cannot be speculated on: {fixed}"
-            elif kind.model == "draft" and assembly.setup.draft is None:
+            if kind.model == "draft" and assembly.setup.draft is None:
                 problem = "no draft model is loaded"
             found.append(Option(kind.name, kind.summary, problem))
         members = " or ".join(assembly.automatic())

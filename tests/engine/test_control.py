@@ -257,3 +257,20 @@ def test_a_prompt_that_a_draft_model_read_is_earned_before_it_reads_another() ->
     for _ in range(10):
         controller.observe(a_pass(7, 7, LINEAR[8], "draft"))
     assert controller.promising(option)
+
+
+def test_what_is_read_again_behind_a_draft_is_part_of_its_price() -> None:
+    """Where memory cannot be cut each rejection makes the next pass wider: drafts may lose by it."""
+    gains = []
+    for replayed in (0, 3, 12):
+        controller = calibrated(LINEAR)
+        for _ in range(40):
+            controller.observe(replace(a_pass(4, 2, LINEAR[5 + replayed]), replayed=replayed))
+            controller.observe(replace(a_pass(0, 0, LINEAR[1 + replayed]), replayed=replayed))
+            # Another plain pass tells how fast the machine is.
+            controller.observe(a_pass(0, 0, LINEAR[1]))
+        choice = controller.choose([Option("lookup", [0.8**position for position in range(1, 9)])])
+        gains.append(choice.values[0].gain)
+        assert controller.measured[0].seconds[5] == pytest.approx(LINEAR[5], rel=0.01)
+    assert gains[0] > gains[1] + 0.1 > gains[2] + 0.2
+    assert controller.patience == 4

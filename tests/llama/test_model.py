@@ -87,7 +87,7 @@ def test_facts_of_the_file(tiny: Model, tiny_path: Path) -> None:
     assert tiny.name == "tiny 0" and tiny.header_text("general.architecture") == "llama"
     assert tiny.header_text("no.such.key") is None
     assert tiny.description.startswith("llama") and 0 < tiny.bytes_of_weights < tiny_path.stat().st_size
-    assert tiny.cannot_roll_back is None
+    assert not tiny.recurrent and tiny.window == 0
     assert tiny.tokenise("\x07") == [BYTES + 7] and tiny.token_text(IM_START) == "<|im_start|>"
 
 

@@ -11,7 +11,7 @@ from app.llama.model import Model
 from app.llama.settings import ModelSettings
 from app.models.compatibility import draft_problem
 from app.models.locate import open_draft
-from tests.tiny import BOS, EOS, IM_END, Extra, _tokenizer, write_tiny
+from tests.tiny import BOS, EOS, IM_END, Extra, tokenizer, write_tiny
 
 
 def problem(
@@ -27,7 +27,7 @@ def problem(
 
 def tokens(**changed: str) -> Extra:
     """The tiny vocabulary with other texts at some ids, given as t5="…"."""
-    found = _tokenizer(288, False, None)["tokenizer.ggml.tokens"]
+    found = tokenizer(288, False, None)["tokenizer.ggml.tokens"]
     assert isinstance(found, list)
     texts = list(found)
     for name, text in changed.items():

@@ -20,9 +20,10 @@ from app.llama.layouts import choose_layouts
 from app.llama.native import native_log
 from app.llama.quantise import FileType
 from app.loading import cpu_copies
-from app.models.estimate import parts, repacked_types
+from app.models.estimate import has_window, parts, repacked_types
 from app.models.fit import DEFAULT_CONTEXT, SMALLEST_CONTEXT, Memory, estimate, fit
 from app.models.gguf import read_header
+from tests.architectures import write_architecture
 from tests.tiny import write_tiny
 
 GB = 1_000_000_000
@@ -278,7 +279,14 @@ def latent(path: Path) -> Path:
     return write_shape(path, "deepseek2", 16000, keys, tensors)
 
 
-def reported(path: Path, length: int, kind: int, flash: bool, monkeypatch: pytest.MonkeyPatch) -> Reported:
+def reported(
+    path: Path,
+    length: int,
+    kind: int,
+    flash: bool,
+    monkeypatch: pytest.MonkeyPatch,
+    whole_window: bool = True,
+) -> Reported:
     """llama.cpp's own figures: it goes through a load without allocating, and logs what it would take."""
     log = native_log()
     monkeypatch.setattr(log, "lines", deque(maxlen=100_000))
@@ -294,7 +302,7 @@ def reported(path: Path, length: int, kind: int, flash: bool, monkeypatch: pytes
     parameters.n_outputs_max = 64
     parameters.type_k = parameters.type_v = kind
     parameters.flash_attn_type = 1 if flash else 0
-    parameters.swa_full = parameters.kv_unified = True
+    parameters.swa_full, parameters.kv_unified = whole_window, True
     context = llama_cpp.llama_init_from_model(model, parameters)
     assert context, list(log.faults)
     llama_cpp.llama_free(context)
@@ -328,6 +336,34 @@ def test_families_of_other_shapes(
     held = parts(read_header(path), length, kind, flash_attention=flash)
     assert abs(sum(held.cache) - told.cache) < 0.02 * (1 << 20)
     assert abs(held.products - told.products) < 0.15 * told.products
+
+
+def gemma(path: Path) -> Path:
+    return write_architecture(path, "gemma3", layers=4, window=250, context=65536)
+
+
+@pytest.mark.parametrize("length", [512, 8192, 40960])
+def test_windows_that_are_cut_short_take_less(
+    length: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether a window may keep all of its rows is decided by what the two take."""
+    path = gemma(tmp_path / "gemma.gguf")
+    header = read_header(path)
+    for whole_window in (True, False):
+        told = reported(path, length, 1, True, monkeypatch, whole_window)
+        held = parts(header, length, "f16", whole_window=whole_window)
+        assert abs(sum(held.cache) - told.cache) < 0.02 * (1 << 20)
+    assert has_window(header) and not has_window(read_header(grouped(tmp_path / "shape.gguf")))
+
+
+def test_a_context_is_longer_where_windows_are_cut_short(tmp_path: Path) -> None:
+    """Lost otherwise: half the context of a Gemma on a small machine."""
+    header = read_header(gemma(tmp_path / "gemma.gguf"))
+    memory = Memory(system=260_000_000)
+    lengths = [
+        fit(header, memory, needed=40960, whole_window=whole).context_length for whole in (True, False)
+    ]
+    assert lengths[0] < lengths[1]
 
 
 def test_layers_without_a_cache_are_left_out(tmp_path: Path) -> None:

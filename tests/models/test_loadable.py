@@ -8,7 +8,7 @@ import pytest
 
 from app.models.gguf import read_header
 from app.models.loadable import load_problem
-from tests.tiny import BYTES, Extra, _tokenizer, write_tiny
+from tests.tiny import BYTES, Extra, tokenizer, write_tiny
 
 
 def said(folder: Path, extra: Extra | None = None) -> str | None:
@@ -17,7 +17,7 @@ def said(folder: Path, extra: Extra | None = None) -> str | None:
 
 def vocabulary(token: int, text: str) -> Extra:
     """The tiny vocabulary with another text at one id."""
-    found = _tokenizer(288, False, None)["tokenizer.ggml.tokens"]
+    found = tokenizer(288, False, None)["tokenizer.ggml.tokens"]
     assert isinstance(found, list)
     return {"tokenizer.ggml.tokens": [*found[:token], text, *found[token + 1 :]]}
 

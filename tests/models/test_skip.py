@@ -28,6 +28,7 @@ from app.models.skip import (
     skipped_layers_default,
     write_skip,
 )
+from tests.architectures import write_architecture
 from tests.tiny import write_tiny
 
 TOKENS = [259, 70, 80, 90, 100, 110, 120, 130, 260, 13]
@@ -91,6 +92,18 @@ def test_windowed_layers_keep_their_kind(tmp_path: Path, extra: dict[str, int]) 
     assert pattern == (True, True, True, False, True, True)
     again = write_skip(draft, read_header(draft), (0,), tmp_path)
     assert read_header(again).array("gemma3.attention.sliding_window_pattern") == pattern[1:]
+
+
+@pytest.mark.parametrize("architecture", ["lfm2", "qwen35", "mamba", "gemma3"])
+def test_layers_of_different_kinds_keep_theirs(tmp_path: Path, architecture: str) -> None:
+    """A recurrent layer that is taken for attention, or the other way round, does not load."""
+    four = write_architecture(tmp_path / "four.gguf", architecture, layers=4)
+    two = write_architecture(tmp_path / "two.gguf", architecture, layers=2)
+    draft = write_skip(four, read_header(four), (2, 3), tmp_path / "cache")
+    assert np.array_equal(logits(draft, TOKENS), logits(two, TOKENS))
+    for layer in range(4):
+        rest = write_skip(four, read_header(four), (layer,), tmp_path / "cache")
+        assert np.isfinite(logits(rest, TOKENS)).all()
 
 
 def test_second_call_returns_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -172,7 +185,7 @@ def test_layers_that_cannot_be_dropped(tmp_path: Path, layers: tuple[int, ...]) 
 @pytest.mark.parametrize(
     ("architecture", "extra"),
     [
-        ("qwen35", {}),
+        ("qwen3next", {}),
         ("smollm3", {}),
         ("llama", {"split.count": 2}),
         ("llama", {"llama.nextn_predict_layers": 1}),

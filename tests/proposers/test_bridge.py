@@ -25,7 +25,7 @@ from proposers.bridge import BridgedDraft
 from proposers.off import Off
 from proposers.translation import Translation, Words
 from tests.conftest import Ask
-from tests.tiny import WORDS, Extra, _tokenizer, write_tiny
+from tests.tiny import WORDS, Extra, tokenizer, write_tiny
 
 GREEDY = Sampling(temperature=0.0)
 WARM = Sampling(temperature=0.9)
@@ -38,7 +38,7 @@ ORDER = random.Random(3).sample(range(SIZE), SIZE)
 
 def letters(order: Sequence[int] | None = None, **other: float) -> dict[str, object]:
     """Arguments for a model that writes single characters."""
-    tokens = _tokenizer(SIZE, False, None)["tokenizer.ggml.tokens"]
+    tokens = tokenizer(SIZE, False, None)["tokenizer.ggml.tokens"]
     assert isinstance(tokens, list)
     extra: Extra = {"tokenizer.ggml.tokens": [*tokens[:WORDS], *LETTERS]}
     return {"vocabulary": SIZE, "byte_scale": 0.0, "end_scale": 0.0, "order": order, "extra": extra, **other}
