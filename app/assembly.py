@@ -27,7 +27,7 @@ from app.llama.settings import ContextSettings, ModelSettings
 from app.llama.threads import Threads
 from app.loading import chosen_gpus, cpu_copies, header_of, machine_memory, make_shorter, open_smaller
 from app.models.compatibility import draft_problem
-from app.models.estimate import has_window, snapshots_worth
+from app.models.estimate import snapshots_worth
 from app.models.fit import Fit, Memory, fit
 from app.models.gguf import Header, read_header
 from app.models.locate import draft_of, find_model, open_draft, open_model, servers_of
@@ -133,7 +133,6 @@ class Assembly:
             self._tell("No layer can go to a GPU: llama.cpp finds none here, so all run on the CPU.")
         self._copies = cpu_copies()
         self._beside = tuple(header for header in [header_of(setup.draft)] if header)
-        self._choose_window(setup.model_settings.gpu_layers)
         chosen = self.fitted = self._fit_target(setup.model_settings.gpu_layers)
         self._tell(chosen.problem)
         self._tell(chosen.layers_note)
@@ -177,23 +176,24 @@ class Assembly:
         chosen = self._fit_target(self._placed.gpu_layers, needed)
         self._tell(chosen.problem)
         self._tell(chosen.context_note)
+        self._tell(chosen.window_note)
         return min(self.target.context_trained, chosen.context_length)
 
     def engine(self, proposer: str, needed: int = 0) -> Engine:
         """The engine, with a context that holds `needed` tokens where the model and memory allow."""
-        self._choose_window(self._placed.gpu_layers, needed)
         asked = self.setup
         self._choose_attention(needed)
+        whole_window = self._fit_target(self._placed.gpu_layers, needed).whole_window
 
         def made(length: int) -> Context:
             try:
-                return self._context(self._stack, self.target, length, self._candidates)
+                return self._context(self._stack, self.target, length, self._candidates, whole_window)
             except MemoryShort:
                 if self.setup == asked:
                     raise
                 # Flash attention needs less memory.
                 self.setup = asked
-                return self._context(self._stack, self.target, length, self._candidates)
+                return self._context(self._stack, self.target, length, self._candidates, whole_window)
 
         context = make_shorter(
             made,
@@ -222,28 +222,10 @@ class Assembly:
         if self._room(needed) < room:
             self.setup = asked
 
-    def _choose_window(self, gpu_layers: int, needed: int = 0) -> None:
-        """Where memory is short, let layers with a sliding window keep what they see and no more. Exact mode
-        needs all of it, see Context."""
-        asked = self.setup
-        settings = asked.context_settings
-        if settings.exact or not settings.whole_window or not has_window(self._header):
-            return
-        chosen = self._fit_target(gpu_layers, needed)
-        if chosen.problem is None and chosen.context_note is None and chosen.layers_note is None:
-            return
-        room = self._room(needed, gpu_layers)
-        self.setup = replace(asked, context_settings=replace(settings, whole_window=False))
-        if self._room(needed, gpu_layers) <= room:
-            self.setup = asked
-
-    def _room(self, needed: int, gpu_layers: int | None = None) -> tuple[bool, int, int]:
-        """Whether the model fits into memory, with how much context, and how many layers on a GPU."""
-        placed = self._placed.gpu_layers if gpu_layers is None else gpu_layers
-        chosen = self._fit_target(placed, needed)
-        whole = self._header.block_count or 0
-        layers = chosen.gpu_layers if chosen.gpu_layers >= 0 else whole + 1
-        return chosen.problem is None, chosen.context_length, layers
+    def _room(self, needed: int) -> tuple[bool, int]:
+        """Whether the model fits into memory, and with how much context."""
+        chosen = self._fit_target(self._placed.gpu_layers, needed)
+        return chosen.problem is None, chosen.context_length
 
     def _without_what_kills(self, path: Path, setup: Setup) -> Setup:
         """With only what llama.cpp survives on this machine."""
@@ -289,7 +271,7 @@ class Assembly:
             flash_attention=settings.flash_attention != "off",
             mmap=self.setup.model_settings.mmap,
             copies=self._copies,
-            whole_window=settings.whole_window or settings.exact,
+            whole_window=True if settings.exact else None,
         )
 
     def _open(
@@ -383,10 +365,17 @@ class Assembly:
         settings = self.setup.context_settings
         return candidates_for(settings, self._placed, self._header.block_count or 0, own_gpu)
 
-    def _context(self, stack: ExitStack, model: Model, length: int, candidates: int = 0) -> Context:
+    def _context(
+        self, stack: ExitStack, model: Model, length: int, candidates: int = 0, whole_window: bool = True
+    ) -> Context:
         # A draft model's passes are a token wide each: no snapshot reaches back over them.
         snapshots = snapshots_worth(self._header) if model is self.target else 0
-        settings = replace(self.setup.context_settings, candidates=candidates, snapshots=snapshots)
+        settings = replace(
+            self.setup.context_settings,
+            candidates=candidates,
+            snapshots=snapshots,
+            whole_window=whole_window,
+        )
         context = stack.enter_context(Context(model, length, settings))
         context.stop = self._stop
         return context

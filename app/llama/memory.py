@@ -26,9 +26,9 @@ import llama_cpp
 import numpy as np
 from numpy.typing import NDArray
 
+from app.llama.settings import LEAST_TURNS, MOST_TURN_BYTES, MOST_TURNS
+
 _PARTIAL = llama_cpp.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY
-# Copies that stay for later turns: so many, and so many bytes, but always the last two.
-_MOST_TURNS, _LEAST_TURNS, _MOST_BYTES = 16, 2, 256 << 20
 
 State = NDArray[np.uint8]
 
@@ -162,8 +162,8 @@ class CopiedMemory:
         held = [saved for saved in self._saved if saved.role == role]
         if role == Role.TURN:
             size = sum(len(saved.state) for saved in held)
-            room = _MOST_BYTES * len(held) // max(1, size)
-            held = held[: max(0, len(held) + 1 - max(_LEAST_TURNS, min(_MOST_TURNS, room)))]
+            room = MOST_TURN_BYTES * len(held) // max(1, size)
+            held = held[: max(0, len(held) + 1 - max(LEAST_TURNS, min(MOST_TURNS, room)))]
         for saved in held:
             self._saved.remove(saved)
 

@@ -14,6 +14,10 @@ FlashAttention = Literal["auto", "on", "off"]
 # plain: as the file has it.
 Layouts = Literal["sound", "all", "plain"]
 
+# Copies of memory that cannot be cut, which stay for later turns: so many, and so many bytes, but always the
+# last two.
+MOST_TURNS, LEAST_TURNS, MOST_TURN_BYTES = 16, 2, 256 << 20
+
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:

@@ -11,6 +11,7 @@ import platform
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from app.llama.settings import LEAST_TURNS, MOST_TURN_BYTES, MOST_TURNS
 from app.models.gguf import Array, Header, Tensor
 from app.models.gguf_types import TENSOR_TYPES
 
@@ -121,13 +122,22 @@ def estimate(
     flash_attention: bool = True,
     mmap: bool = True,
     copies: Copies | None = None,
+    whole_window: bool = True,
 ) -> Estimate:
     """Memory of a model that runs on the CPU with this context.
 
     cache_type: as --kv-type has it. chunk: tokens of one prefill step. copies: which weights the CPU holds
     reordered; None for what this kind of processor usually does.
     """
-    held = parts(header, context_length, cache_type, chunk, flash_attention=flash_attention, copies=copies)
+    held = parts(
+        header,
+        context_length,
+        cache_type,
+        chunk,
+        flash_attention=flash_attention,
+        copies=copies,
+        whole_window=whole_window,
+    )
     weights = sum(held.layers) + held.table + held.head
     copied = sum(held.copies) + held.head_copy
     # Without a map there is no file beside the copy, save for a table that is both looked up and copied.
@@ -149,9 +159,10 @@ def parts(
     flash_attention: bool = True,
     copies: Copies | None = None,
     whole_window: bool = True,
+    snapshots: int = 0,
 ) -> Parts:
     """The pieces of an estimate, for a model that is spread over devices. whole_window: layers with a sliding
-    window keep all rows."""
+    window keep all rows. snapshots: of recurrent layers' state, beside the last one."""
     if copies is None:
         arm = platform.machine().lower() in ("arm64", "aarch64")
         copies = Copies(_REPACKED_ARM if arm else _REPACKED_X86)
@@ -188,13 +199,13 @@ def parts(
             * (cells if whole_window else shape.cells(layer, cells, tokens))
             * size
             // elements
-            + shape.state(layer)
+            + shape.state(layer) * (1 + snapshots)
             for layer in range(shape.layers)
         ),
         table=table,
         head=head,
         head_copy=head_copy,
-        rest=rest + cells * _POSITION,
+        rest=rest + cells * _POSITION + _saved_bytes(state_bytes(header)),
         products=shape.products(cells, tokens, flash_attention),
         rows=(_HANDED_ROWS + 1) * shape.vocabulary * _FLOAT,
     )
@@ -204,6 +215,11 @@ def state_bytes(header: Header) -> int:
     """Bytes of the state that recurrent layers keep, which each copy or snapshot of it takes; 0 without."""
     shape = _Shape(header)
     return sum(shape.state(layer) for layer in range(shape.layers))
+
+
+def _saved_bytes(state: int) -> int:
+    """Bytes that copies of a state may take: of turns, and of the two places that passes go back to."""
+    return 2 * state + max(LEAST_TURNS * state, min(MOST_TURNS * state, MOST_TURN_BYTES))
 
 
 def has_window(header: Header) -> bool:

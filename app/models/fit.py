@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from app.models.estimate import Copies, Estimate, Parts, estimate, parts
+from app.models.estimate import Copies, Estimate, Parts, estimate, has_window, parts, snapshots_worth
 from app.models.gguf import Header
 
 __all__ = ["DEFAULT_CONTEXT", "SMALLEST_CONTEXT", "Estimate", "Fit", "Memory", "estimate", "fit"]
@@ -19,6 +20,10 @@ _STEP = 256
 # (more on a GPU, whose drivers and kernels take buffers of their own).
 _MARGIN = 0.05
 _LEAST_SYSTEM, _LEAST_GPU = 200_000_000, 500_000_000
+_WINDOW_NOTE = (
+    "Layers with a sliding window keep no more than they see, as memory is short: "
+    "after an edit far back the chat is read again."
+)
 _WIDE_TYPES = ("f32", "f16", "bf16")
 
 
@@ -43,18 +48,20 @@ class Memory:
 class Fit:
     """What to use. gpu_layers: -1 for all, also where there is no GPU.
 
-    estimate: as if all ran on the CPU. gpu: bytes of the GPUs' memory that it needs. problem: a sentence,
-    where memory will be short all the same. context_note, layers_note: a sentence, where less was chosen
-    than could be.
+    estimate: as if all ran on the CPU. gpu: bytes of the GPUs' memory that it needs. whole_window: layers
+    with a sliding window keep all rows. problem: a sentence, where memory will be short all the same.
+    context_note, layers_note, window_note: a sentence, where less was chosen than could be.
     """
 
     context_length: int
     gpu_layers: int
     estimate: Estimate
     gpu: int = 0
+    whole_window: bool = True
     problem: str | None = None
     context_note: str | None = None
     layers_note: str | None = None
+    window_note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +84,64 @@ def fit(
     flash_attention: bool = True,
     mmap: bool = True,
     copies: Copies | None = None,
-    whole_window: bool = True,
+    whole_window: bool | None = None,
 ) -> Fit:
-    """Choose what is None (context_length) or -1 (gpu_layers); say where what is set does not fit.
+    """Choose what is None (context_length, whole_window) or -1 (gpu_layers); say where what is set does not
+    fit.
 
     needed: tokens that the context should hold, where the model was trained for so many. beside: models
     that are loaded with it, such as a draft, each with a context as long. whole_window: layers with a sliding
-    window keep all rows.
+    window keep all rows, which is chosen unless memory is short.
     """
+
+    def fitted(whole: bool) -> Fit:
+        return _fit(
+            header,
+            memory,
+            context_length,
+            gpu_layers,
+            cache_type,
+            needed=needed,
+            beside=beside,
+            flash_attention=flash_attention,
+            mmap=mmap,
+            copies=copies,
+            whole_window=whole,
+        )
+
+    chosen = fitted(whole_window is not False)
+    if whole_window is None and _is_short(chosen) and has_window(header):
+        short = fitted(False)
+        if _room(short) > _room(chosen):
+            return replace(short, window_note=_WINDOW_NOTE)
+    return chosen
+
+
+def _is_short(chosen: Fit) -> bool:
+    return any((chosen.problem, chosen.context_note, chosen.layers_note))
+
+
+def _room(chosen: Fit) -> tuple[bool, int, float]:
+    """Whether it fits into memory, with how much context, and how many layers on a GPU."""
+    layers = math.inf if chosen.gpu_layers < 0 else chosen.gpu_layers
+    return chosen.problem is None, chosen.context_length, layers
+
+
+def _fit(
+    header: Header,
+    memory: Memory,
+    context_length: int | None,
+    gpu_layers: int,
+    cache_type: str,
+    *,
+    needed: int,
+    beside: Sequence[Header],
+    flash_attention: bool,
+    mmap: bool,
+    copies: Copies | None,
+    whole_window: bool,
+) -> Fit:
+    """The same for whole windows, or for such as are cut short."""
     headers = (header, *beside)
 
     def pieces(length: int) -> list[Parts]:
@@ -95,7 +152,8 @@ def fit(
                 cache_type,
                 flash_attention=flash_attention,
                 copies=copies,
-                whole_window=whole_window,
+                whole_window=whole_window or each is not header,
+                snapshots=snapshots_worth(each) if each is header else 0,
             )
             for each in headers
         ]
@@ -138,10 +196,19 @@ def fit(
         context_length=length,
         gpu_layers=gpu_layers if gpu_layers >= 0 or whole else layers,
         estimate=_sum(
-            estimate(each, length, cache_type, flash_attention=flash_attention, mmap=mmap, copies=copies)
+            estimate(
+                each,
+                length,
+                cache_type,
+                flash_attention=flash_attention,
+                mmap=mmap,
+                copies=copies,
+                whole_window=whole_window or each is not header,
+            )
             for each in headers
         ),
         gpu=need(length, layers).gpu,
+        whole_window=whole_window,
         problem=problem,
         context_note=context_note,
         layers_note=layers_note,

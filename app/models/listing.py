@@ -190,7 +190,9 @@ def _room(header: Header, memory: Memory, copies: Copies | None) -> Room | None:
         context_length=chosen.context_length,
         gpu_layers=on_gpu,
         layers=layers,
-        remark=chosen.problem or " ".join(filter(None, (chosen.context_note, chosen.layers_note))) or None,
+        remark=chosen.problem
+        or " ".join(filter(None, (chosen.context_note, chosen.layers_note, chosen.window_note)))
+        or None,
     )
 
 

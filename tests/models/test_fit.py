@@ -16,11 +16,15 @@ import llama_cpp
 import numpy as np
 import pytest
 
+from app.llama.context import Context
 from app.llama.layouts import choose_layouts
+from app.llama.model import Model
 from app.llama.native import native_log
+from app.llama.placement import buffers, forget_buffers
 from app.llama.quantise import FileType
+from app.llama.settings import ContextSettings
 from app.loading import cpu_copies
-from app.models.estimate import has_window, parts, repacked_types
+from app.models.estimate import has_window, parts, repacked_types, state_bytes
 from app.models.fit import DEFAULT_CONTEXT, SMALLEST_CONTEXT, Memory, estimate, fit
 from app.models.gguf import read_header
 from tests.architectures import write_architecture
@@ -364,6 +368,9 @@ def test_a_context_is_longer_where_windows_are_cut_short(tmp_path: Path) -> None
         fit(header, memory, needed=40960, whole_window=whole).context_length for whole in (True, False)
     ]
     assert lengths[0] < lengths[1]
+    chosen = fit(header, memory, needed=40960)
+    assert chosen.context_length == lengths[1] and not chosen.whole_window and chosen.window_note
+    assert fit(header, Memory(PLENTY), needed=40960).whole_window
 
 
 def test_layers_without_a_cache_are_left_out(tmp_path: Path) -> None:
@@ -387,6 +394,39 @@ def test_a_recurrent_state_does_not_grow_with_the_context(tmp_path: Path) -> Non
     )
     short, long = (parts(read_header(path), length, "f16").cache for length in (512, 8192))
     assert short == long == ((3 * (64 + 2 * 16) + 64 * 16) * 4,) * 2
+
+
+@pytest.mark.parametrize("architecture", ["lfm2", "qwen35"])
+def test_snapshots_are_part_of_what_is_needed(architecture: str, tmp_path: Path) -> None:
+    """Lost otherwise: a process that the system ends once the first draft is made."""
+    path = write_architecture(tmp_path / "m.gguf", architecture)
+    header = read_header(path)
+    sizes = []
+    for snapshots in (0, 4):
+        with Model(path) as model:
+            forget_buffers()
+            Context(model, 256, ContextSettings(snapshots=snapshots)).close()
+            sizes.append(sum(each.size for each in buffers() if each.kind == "RS"))
+    estimated = [sum(parts(header, 256, "f16", snapshots=count).cache) for count in (0, 4)]
+    # llama.cpp logs hundredths of a MiB.
+    assert estimated[1] - estimated[0] == pytest.approx(sizes[1] - sizes[0], abs=20_000)
+    assert estimated[1] > estimated[0]
+
+
+def test_copies_of_a_state_are_part_of_what_is_needed(tmp_path: Path) -> None:
+    """Lost otherwise: memory that grows from turn to turn beyond what was said to be needed."""
+    path = write_architecture(tmp_path / "m.gguf", "mamba")
+    header = read_header(path)
+    with Model(path) as model, Context(model, 256) as context:
+        for _ in range(40):
+            context.forward([5, 6, 7, 8], rows=2)
+            context.keep()
+            context.mark()
+        assert context.state_bytes == pytest.approx(state_bytes(header), abs=1000)
+        assert context._rewinder is not None
+        held = context._rewinder.saved_bytes
+    tokens = 256 * 128 + 288 * 155
+    assert 10 * state_bytes(header) < held <= parts(header, 256, "f16").rest - tokens
 
 
 def test_a_context_is_rounded_up_and_grows(tiny_path: Path) -> None:
