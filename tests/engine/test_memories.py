@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,11 +15,14 @@ from app.engine.loop import Engine
 from app.engine.settings import Sampling
 from app.llama.context import Context
 from app.llama.model import Model
+from app.llama.settings import ContextSettings
+from app.models.gguf import read_header
+from app.models.skip import write_skip
 from proposers.base import Proposer
 from proposers.draft import Draft
 from proposers.lookup import Lookup
 from proposers.off import Off
-from tests.architectures import KINDS, Kind
+from tests.architectures import KINDS, Kind, write_architecture
 
 LENGTH = 900
 GREEDY = Sampling(temperature=0.0)
@@ -214,3 +218,25 @@ def test_the_logits_of_a_branch_that_was_left_are_those_of_a_fresh_cache(bench: 
     engine = bench.engine(Off())
     difference = abs(row - engine.logits_after(said[:-20])).max()
     assert difference == 0 if bench.target.settings.exact else difference < 0.02
+
+
+@pytest.mark.parametrize("architecture", ["lfm2", "qwen35", "mamba", "gemma3"])
+def test_a_model_without_some_of_its_layers_drafts_for_it(architecture: str, tmp_path: Path) -> None:
+    """Layers keep their kind, recurrent, windowed or not, when their numbers change: else it does not load."""
+    path = write_architecture(tmp_path / "m.gguf", architecture, layers=8)
+    skipped = write_skip(path, read_header(path), (1, 4), tmp_path)
+    settings = ContextSettings(threads=1, chunk=64, exact=True, snapshots=4)
+    with Model(path) as model, Model(skipped) as less:
+        target, draft = (
+            Context(model, LENGTH, settings),
+            Context(less, LENGTH, replace(settings, snapshots=0)),
+        )
+        plain = finish(Engine(target, (Off(),), ThroughputController()), request(LONG)).token_ids
+        for k in (1, 4, 16):
+            target.rollback(0)
+            engine = Engine(target, (Draft(draft, "skip"),), ThroughputController())
+            finished = finish(engine, request(LONG, k))
+            assert finished.token_ids == plain
+            assert 0 < finished.drafted > finished.accepted
+        target.close()
+        draft.close()
