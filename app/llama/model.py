@@ -90,6 +90,10 @@ class Model:
         """Free the weights. No context of this model may be used afterwards."""
         self._free()
 
+    @property
+    def closed(self) -> bool:
+        return not self._free.alive
+
     @cached_property
     def vocabulary(self) -> VocabularyFacts:
         vocabulary = self._vocabulary
