@@ -33,9 +33,9 @@ _EXACT_WIDTHS = (2, 48)
 # are 39 MB, where its default of one row for each token of a chunk would be 311 MB.
 MAX_ROWS = 64
 
-# A pass on a GPU cannot be stopped. So a slow one reads few tokens of a prompt at once: so many at first and at
-# least, twice as many after a pass that took less than the shorter of these seconds, half as many after one
-# that took more than the longer.
+# A pass on a GPU cannot be stopped. So a slow one reads few tokens of a prompt at once: so many at first and
+# at least, twice as many after a pass that took less than the shorter of these seconds, half as many after
+# one that took more than the longer.
 _FIRST_CHUNK, _LEAST_CHUNK = 64, 32
 _SHORT_READING, _LONG_READING = 0.25, 1.0
 
