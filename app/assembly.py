@@ -25,7 +25,7 @@ from app.llama.model import MemoryShort, Model
 from app.llama.plainer import find_what_lives, remembered
 from app.llama.settings import ContextSettings, ModelSettings
 from app.llama.threads import Threads
-from app.loading import chosen_gpus, cpu_copies, header_of, machine_memory, make_shorter, open_smaller
+from app.loading import Opened, chosen_gpus, cpu_copies, header_of, machine_memory, make_shorter, open_smaller
 from app.models.compatibility import draft_problem
 from app.models.estimate import snapshots_worth
 from app.models.fit import Fit, Memory, fit
@@ -116,6 +116,8 @@ class Assembly:
         self._warn = warn or say
         self._stack = ExitStack()
         self._proposers: dict[str, Proposer] = {}
+        # The target's weights, which are loaded again where a GPU has no room for the context beside them.
+        self._target_stack = self._stack.enter_context(ExitStack())
         # The draft model's own, so that it can be unloaded before the rest.
         self._draft_stack = self._stack.enter_context(ExitStack())
         # The files that proposers opened, by their names.
@@ -136,8 +138,13 @@ class Assembly:
         chosen = self.fitted = self._fit_target(setup.model_settings.gpu_layers)
         self._tell(chosen.problem)
         self._tell(chosen.layers_note)
+
+        def opened(settings: ModelSettings) -> Model:
+            return self._target_stack.enter_context(open_model(path, settings, progress))
+
+        self._open_target = opened
         self.target, self._placed = self._open(
-            lambda settings: self._stack.enter_context(open_model(path, settings, progress)),
+            opened,
             self._header.block_count or 0,
             replace(setup.model_settings, gpu_layers=chosen.gpu_layers),
         )
@@ -180,20 +187,21 @@ class Assembly:
         return min(self.target.context_trained, chosen.context_length)
 
     def engine(self, proposer: str, needed: int = 0) -> Engine:
-        """The engine, with a context that holds `needed` tokens where the model and memory allow."""
+        """The engine, with a context that holds `needed` tokens where the model and memory allow. The first
+        may load the target anew, with fewer layers on a GPU."""
         asked = self.setup
         self._choose_attention(needed)
         whole_window = self._fit_target(self._placed.gpu_layers, needed).whole_window
 
         def made(length: int) -> Context:
             try:
-                return self._context(self._stack, self.target, length, self._candidates, whole_window)
+                return self._target_context(length, whole_window)
             except MemoryShort:
                 if self.setup == asked:
                     raise
                 # Flash attention needs less memory.
                 self.setup = asked
-                return self._context(self._stack, self.target, length, self._candidates, whole_window)
+                return self._target_context(length, whole_window)
 
         context = make_shorter(
             made,
@@ -209,6 +217,22 @@ class Assembly:
         engine = Engine(context, proposers, ThroughputController(remembered))
         engine.threads = threads
         return engine
+
+    def _target_context(self, length: int, whole_window: bool) -> Context:
+        """A context of the target; where a GPU has no room for it, with fewer layers there."""
+
+        def made(settings: ModelSettings) -> Context:
+            if settings != self._placed or self.target.closed:
+                self._target_stack.close()
+                self._placed = settings
+                self.target = self._open_target(settings)
+            return self._context(self._stack, self.target, length, self._candidates, whole_window)
+
+        if self._leader is not None:
+            # The target is in use.
+            return made(self._placed)
+        context, _ = self._open(made, self._header.block_count or 0, self._placed)
+        return context
 
     def _choose_attention(self, needed: int) -> None:
         """Put what is faster in the place of "auto", where all of the model is on the CPU. Without flash
@@ -275,10 +299,29 @@ class Assembly:
         )
 
     def _open(
-        self, opened: Callable[[ModelSettings], Model], layers: int, settings: ModelSettings | None = None
-    ) -> tuple[Model, ModelSettings]:
+        self, opened: Callable[[ModelSettings], Opened], layers: int, settings: ModelSettings
+    ) -> tuple[Opened, ModelSettings]:
         """Open a model of so many layers, with fewer on the GPU where it has no room; how that was done."""
-        return open_smaller(opened, settings or self.setup.model_settings, layers, self.memory, self._warn)
+        return open_smaller(opened, settings, layers, self.memory, self._warn)
+
+    def _open_with_context(
+        self,
+        stack: ExitStack,
+        opened: Callable[[ModelSettings], Model],
+        layers: int,
+        settings: ModelSettings,
+        length: int,
+    ) -> Context:
+        """A context of a model that is opened for it, both closed with `stack`."""
+
+        def both(settings: ModelSettings) -> Context:
+            with ExitStack() as own:
+                context = self._context(own, own.enter_context(opened(settings)), length)
+                stack.enter_context(own.pop_all())
+                return context
+
+        context, _ = self._open(both, layers, settings)
+        return context
 
     def _tell(self, line: str | None) -> None:
         """Say a sentence, once."""
@@ -338,9 +381,9 @@ class Assembly:
             return known
         context: Context | None = None
         if kind.model == "draft":
-            context = self._context(self._draft_stack, self._open_draft(length), length)
+            context = self._open_draft(length)
         elif kind.model == "skip":
-            context = self._context(self._stack, self._open_skip(), length)
+            context = self._open_skip(length)
         if context:
             context.leader = self._leader
         bridged = self._bridged(context) if kind.model == "draft" and context else None
@@ -380,8 +423,7 @@ class Assembly:
         context.stop = self._stop
         return context
 
-    def _open_draft(self, length: int) -> Model:
-        """length: of the context that it will have."""
+    def _open_draft(self, length: int) -> Context:
         if self.setup.draft is None:
             raise UsageError("The proposer draft needs a draft model: give --draft FILE.gguf.")
         path = find_model(self.setup.draft)
@@ -392,15 +434,15 @@ class Assembly:
         chosen = self._fit(header, left, length, wanted.gpu_layers)
         for line in filter(None, (chosen.problem, chosen.layers_note)):
             self._tell(f"Draft {path.name}: {line}")
-        draft, _ = self._open(
-            lambda settings: self._draft_stack.enter_context(
-                open_draft(path, self.target, settings, self.setup.bridge)
-            ),
+        context = self._open_with_context(
+            self._draft_stack,
+            lambda settings: open_draft(path, self.target, settings, self.setup.bridge),
             header.block_count or 0,
             replace(wanted, gpu_layers=chosen.gpu_layers),
+            length,
         )
         self._files["draft"] = path
-        return draft
+        return context
 
     def _bridged(self, draft: Context) -> Proposer | None:
         """The proposer of a draft that speaks other tokens than the target."""
@@ -409,7 +451,7 @@ class Assembly:
             return None
         return BridgedDraft(draft, self.target, own, own.bos if own.add_bos else None)
 
-    def _open_skip(self) -> Model:
+    def _open_skip(self, length: int) -> Context:
         path = self.target.path
         header = read_header(path)
         folder = cache_folder()
@@ -421,8 +463,10 @@ class Assembly:
                 raise UsageError(f"{said} and was not written: agree with --yes, or use --proposer lookup.")
             self._say(f"{said} in {folder}.")
         copy = self._files["skip"] = write_skip(path, header, layers, folder)
-        skipped, _ = self._open(
-            lambda settings: self._stack.enter_context(Model(copy, settings)),
+        return self._open_with_context(
+            self._stack,
+            lambda settings: Model(copy, settings),
             self.target.layers - len(layers),
+            self.setup.model_settings,
+            length,
         )
-        return skipped

@@ -10,12 +10,13 @@ import platform
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from app.errors import SpecchatError
 from app.llama.context import Context
 from app.llama.devices import Device, build_facts, devices
 from app.llama.layouts import AMX, layouts_in_use
-from app.llama.model import MemoryShort, Model
+from app.llama.model import MemoryShort
 from app.llama.rpc import add_servers
 from app.llama.settings import ModelSettings
 from app.models.estimate import Copies, repacked_types
@@ -23,6 +24,8 @@ from app.models.fit import SMALLEST_CONTEXT, Memory
 from app.models.gguf import Header, read_header
 from app.models.locate import find_model
 from app.models.memory import system_memory
+
+Opened = TypeVar("Opened")
 
 # How GPUs begin to call themselves that are programs of the CPU (Mesa's), and so use the system's memory.
 _SOFTWARE = "llvmpipe"
@@ -87,13 +90,14 @@ def header_of(name: str | None) -> Header | None:
 
 
 def open_smaller(
-    opened: Callable[[ModelSettings], Model],
+    opened: Callable[[ModelSettings], Opened],
     settings: ModelSettings,
     layers: int,
     memory: Memory,
     say: Callable[[str], None],
-) -> tuple[Model, ModelSettings]:
-    """Open a model; where a GPU has no memory for it, with half as many layers there, at last with none.
+) -> tuple[Opened, ModelSettings]:
+    """Open a model, or one with its context; where a GPU has no room for it, with half as many layers there,
+    at last with none.
 
     layers: of the model. Returns it with the settings that were used, and says what was changed.
     Raises MemoryShort where the system's memory is short.
@@ -101,7 +105,7 @@ def open_smaller(
     first = settings
     while True:
         try:
-            model = opened(settings)
+            found = opened(settings)
         except MemoryShort:
             if not memory.gpus or settings.gpu_layers == 0:
                 raise
@@ -112,7 +116,7 @@ def open_smaller(
             said = "All layers" if first.gpu_layers < 0 else f"{first.gpu_layers} layers"
             left = f"it holds {settings.gpu_layers}" if settings.gpu_layers else "the CPU takes them all"
             say(f"{said} did not fit into the GPU's memory: {left}.")
-        return model, settings
+        return found, settings
 
 
 def make_shorter(

@@ -6,6 +6,7 @@ import queue
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,12 @@ import pytest
 from app import assembly as assembly_module
 from app.assembly import Assembly, Setup
 from app.knowledge import knowledge_file
+from app.llama.context import Context
 from app.llama.devices import Device
 from app.llama.model import MemoryShort, Model
 from app.llama.settings import ContextSettings, FlashAttention, ModelSettings
 from app.loading import memory_of, open_smaller
+from app.models import locate
 from app.models.fit import Memory
 from app.process.messages import Command, Event, Failed, Load, Loaded, Noted
 from app.process.service import Service
@@ -207,6 +210,52 @@ def test_weights_that_a_gpu_refuses_go_to_the_cpu(
     model, used = open_smaller(opened, settings, 2, Memory(PLENTY, (PLENTY,)), lines.append)
     model.close()
     assert attempts == tried and used.gpu_layers == tried[-1] and tuple(lines) == said
+
+
+@pytest.fixture
+def small_gpu(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """A GPU that holds no context beside more than one layer; what models are opened with."""
+    opened: list[int] = []
+
+    class Target(Model):
+        def __init__(self, path: Path, settings: ModelSettings, *progress: Callable[[float], bool]) -> None:
+            opened.append(settings.gpu_layers)
+            super().__init__(path, settings)
+
+    def made(model: Model, length: int, settings: ContextSettings) -> Context:
+        if opened[-1] not in (0, 1):
+            raise MemoryShort("failed to allocate buffer for kv cache")
+        return Context(model, length, settings)
+
+    with_memory(monkeypatch, Memory(PLENTY, (PLENTY,)))
+    monkeypatch.setattr(locate, "Model", Target)
+    monkeypatch.setattr(assembly_module, "Model", Target)
+    monkeypatch.setattr(assembly_module, "Context", made)
+    return opened
+
+
+def test_layers_make_room_for_the_context(tiny_path: Path, small_gpu: list[int]) -> None:
+    """Lost otherwise: the chat, to an error, or half the context, where the CPU could take some layers."""
+    said: list[str] = []
+    setup = Setup(model=str(tiny_path), context_length=256)
+    with Assembly(setup, stop=lambda: False, say=said.append) as assembly:
+        engine = assembly.engine("lookup")
+        assert engine.target.capacity == 256 and engine.target.model is assembly.target
+        assert engine.target.forward((1, 2, 3)).shape[0] == 1
+    assert small_gpu == [-1, 1] and said == ["All layers did not fit into the GPU's memory: it holds 1."]
+
+
+@pytest.mark.parametrize("name", ["draft", "skip"])
+def test_layers_of_a_draft_make_room_for_its_context(
+    name: str, tiny_path: Path, small_gpu: list[int]
+) -> None:
+    """Lost otherwise: the draft model, where the target left little of the GPU's memory."""
+    said: list[str] = []
+    setup = Setup(model=str(tiny_path), draft=str(tiny_path), context_length=256)
+    with Assembly(setup, stop=lambda: False, say=said.append) as assembly:
+        assembly.engine("off")
+        assembly.proposer(name, 256)
+    assert small_gpu[:2] == [-1, 1] and len(small_gpu) > 3 and small_gpu[-1] in (0, 1)
 
 
 def test_without_a_gpu_there_is_nothing_to_move() -> None:

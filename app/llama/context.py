@@ -44,6 +44,12 @@ _EXACT_WIDTHS = (2, 48)
 # are 39 MB, where its default of one row for each token of a chunk would be 311 MB.
 MAX_ROWS = 64
 
+# A pass on a GPU cannot be stopped. So a slow one reads few tokens of a prompt at once: so many at first and
+# at least, twice as many after a pass that took less than the shorter of these seconds, half as many after
+# one that took more than the longer.
+_FIRST_CHUNK, _LEAST_CHUNK = 64, 32
+_SHORT_READING, _LONG_READING = 0.25, 1.0
+
 
 class Cancelled(Exception):
     """A long forward was stopped by `Context.stop`; the cache holds a whole prefix of its tokens."""
@@ -103,6 +109,11 @@ class Context:
         self.pointer = pointer
         self.narrowest, self._most = _EXACT_WIDTHS if settings.exact else (1, MAX_ROWS)
         self.capacity = length
+        # In exact mode the cache may not depend on the width of its passes either: what it holds of an
+        # earlier prompt was read in other chunks.
+        self._adapts = model.on_gpu and not settings.exact
+        first = _FIRST_CHUNK if self._adapts else settings.chunk
+        self._chunk = self._most if settings.exact else min(first, settings.chunk)
         self.seconds = 0.0
         self.stop: Callable[[], bool] = _never
         self._memory = llama_cpp.llama_get_memory(pointer)
@@ -179,8 +190,8 @@ class Context:
     def forward(self, tokens: Sequence[int], rows: int = 1, sequence: int = 0) -> NDArray[np.float32]:
         """Append tokens to a sequence; logits (rows, V) after the last `rows` of them.
 
-        More tokens than `widest` are read in chunks, and only then `stop` is asked, between chunks and
-        inside them: the caller wants an answer within 200 ms, and a chunk can take seconds.
+        More tokens than `widest` are read in chunks, and only then `stop` is asked, between chunks and, on
+        a CPU, inside them: the caller wants an answer within 200 ms, and a chunk can take seconds.
         The result is a view that the next forward overwrites.
 
         Raises Cancelled (the cache then holds the chunks that were finished), and SpecchatError
@@ -229,16 +240,20 @@ class Context:
         return tokens
 
     def _read(self, tokens: Sequence[int], sequence: int) -> None:
-        """Append many tokens without logits, chunk by chunk; `stop` may end it at any time."""
-        # In exact mode the cache may not depend on the width of its passes either: what it holds of an
-        # earlier prompt was read in other chunks.
-        chunk = self._most if self.settings.exact else self.settings.chunk
+        """Append many tokens without logits, chunk by chunk; `stop` may end it at any time, but on a GPU only
+        between chunks."""
         llama_cpp.llama_set_abort_callback(self.pointer, self._abort, None)
         try:
-            for start in range(0, len(tokens), chunk):
+            start = 0
+            while start < len(tokens):
                 if self.stop():
                     raise Cancelled
-                self._decode_silent(tokens[start : start + chunk], sequence)
+                part = tokens[start : start + self._chunk]
+                before = self.seconds
+                self._decode_silent(part, sequence)
+                start += len(part)
+                if self._adapts and len(part) == self._chunk:
+                    self._chunk = next_chunk(self._chunk, self.seconds - before, self.settings.chunk)
         finally:
             llama_cpp.llama_set_abort_callback(self.pointer, self._no_abort, None)
 
@@ -435,6 +450,13 @@ def _rewinder(model: Model, pointer: object, settings: ContextSettings, length: 
         return WholeWindowMemory(native, model.window, length)
     # llama.cpp keeps so many rows more, and rounds up.
     return WindowMemory(native, model.window, max(settings.chunk, MAX_ROWS))
+
+
+def next_chunk(chunk: int, seconds: float, most: int) -> int:
+    """How many tokens a GPU is to read at once, after it read `chunk` of them in `seconds`."""
+    if seconds < _SHORT_READING:
+        return min(2 * chunk, most)
+    return max(min(_LEAST_CHUNK, most), chunk // 2) if seconds > _LONG_READING else chunk
 
 
 def _never() -> bool:

@@ -14,6 +14,7 @@ from pathlib import Path
 import llama_cpp
 
 from app.errors import SpecchatError
+from app.llama.devices import devices as found_devices
 from app.llama.layouts import choose_layouts
 from app.llama.native import native_log
 from app.llama.rpc import add_servers, device_list, no_devices
@@ -52,6 +53,7 @@ class Model:
 
         Raises SpecchatError where llama.cpp cannot load the file, with its own reason: MemoryShort where
         that is memory. An RPC server that is not there or badly named raises as add_servers does.
+        `on_gpu` tells afterwards whether a GPU, or a server, may have been given layers.
         """
         settings = settings or ModelSettings()
         log = native_log()
@@ -76,6 +78,9 @@ class Model:
         if not pointer:
             raise _load_fault(path, list(log.faults))
         self.pointer = pointer
+        self.on_gpu = settings.gpu_layers != 0 and any(
+            device.kind in ("gpu", "integrated") for device in found_devices()
+        )
         self._vocabulary = llama_cpp.llama_model_get_vocab(pointer)
         self._pieces: dict[tuple[int, bool], bytes] = {}
         self._free = weakref.finalize(self, llama_cpp.llama_model_free, pointer)
@@ -89,6 +94,10 @@ class Model:
     def close(self) -> None:
         """Free the weights. No context of this model may be used afterwards."""
         self._free()
+
+    @property
+    def closed(self) -> bool:
+        return not self._free.alive
 
     @cached_property
     def vocabulary(self) -> VocabularyFacts:

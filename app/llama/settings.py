@@ -36,7 +36,8 @@ class ModelSettings:
 
 @dataclass(frozen=True, slots=True)
 class ContextSettings:
-    """threads: None for what turns out to be fastest, see thread_count.py; chunk: tokens of one prefill step.
+    """threads: None for what turns out to be fastest, see thread_count.py; chunk: most tokens that are read
+    in one pass.
 
     exact: logits must not depend on the width of their pass, so a pass is never one wide: a single
     token carries a throw-away position that is rolled back.

@@ -192,7 +192,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
         notice = self.keeper.keep(conversation, self.view.model_name)
         if notice:
             self.view.say(notice, "warning")
-        self.header.show(self.view.model_name, self.keeper.title)
+        self.view.show_header()
 
     async def on_event(self, event: ScreenEvent) -> None:
         """Keys wait for the dialogue that a key before them opens: they are for it, and act on its parts.
@@ -353,7 +353,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
         if not self._refuse_while_busy():
             self.keeper.begin_another()
             self.chat.show(Conversation(system=self.settings.chat.system))
-            self.header.show(self.view.model_name, self.keeper.title)
+            self.view.show_header()
             self.prompt.focus_editor()
 
     def action_attach(self) -> None:

@@ -236,7 +236,7 @@ class Dialogues:
 
         def chosen(identity: str | None) -> None:
             app.keeper.renamed()
-            app.header.show(app.view.model_name, app.keeper.title)
+            app.view.show_header()
             if identity is None or identity == app.keeper.identity:
                 return
             if app.chat.busy:
@@ -246,7 +246,7 @@ class Dialogues:
                 app.chat.show(app.keeper.open(identity))
             except SpecchatError as error:
                 app.view.say(str(error), "warning")
-            app.header.show(app.view.model_name, app.keeper.title)
+            app.view.show_header()
 
         app.push_screen(SessionsScreen(app.keeper.store, app.keeper.identity), chosen)
 

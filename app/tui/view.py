@@ -48,12 +48,12 @@ class PaneView:
         loaded = self._app.chat.loaded
         return loaded.name if loaded else ""
 
-    @property
-    def _model_and_place(self) -> str:
-        """The model, and the GPU that it runs on."""
+    def show_header(self) -> None:
+        """The model, the GPU that it runs on, and the chat's title."""
         gpus = self._app.chat.loaded.gpus if self._app.chat.loaded else ()
         more = f" and {len(gpus) - 1} more" if len(gpus) > 1 else ""
-        return f"{self.model_name} on {gpus[0]}{more}" if gpus else self.model_name
+        place = f" on {gpus[0]}{more}" if gpus else ""
+        self._app.header.show(f"{self.model_name}{place}", self._app.keeper.title)
 
     def counting(self, chip: int) -> int:
         """A number for the count of a chip's tokens."""
@@ -117,7 +117,7 @@ class PaneView:
     def state_changed(self) -> None:
         app, chat = self._app, self._app.chat
         app.prompt.busy(chat.making)
-        app.header.show(self._model_and_place, app.keeper.title)
+        self.show_header()
         if app.transcript.model_name != self.model_name:
             app.transcript.model_name = self.model_name
         self._show_figures()

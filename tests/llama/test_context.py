@@ -6,13 +6,14 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from app.llama.context import MAX_ROWS, Cancelled, Context
+from app.llama.context import MAX_ROWS, Cancelled, Context, next_chunk
 from app.llama.model import Model
 from app.llama.settings import ContextSettings
 
@@ -191,6 +192,32 @@ def test_stopping_a_long_forward_leaves_a_whole_prefix(context: Context, referen
         rows = context.forward(TOKENS[kept:300])
         assert context.length == 300
         np.testing.assert_allclose(rows, reference[299:], atol=NOISE)
+
+
+def test_a_gpu_reads_little_at_once(tiny_path: Path) -> None:
+    """Lost otherwise: Esc, for the seconds that 512 tokens take there: a GPU ends no pass early."""
+    for on_gpu, kept in ((False, 300), (True, 64)):
+        with Model(tiny_path) as model:
+            model.on_gpu = on_gpu
+            with Context(model, 512, ContextSettings(threads=1)) as context:
+                context.stop = lambda context=context: context.length > 0  # type: ignore[misc]
+                with nullcontext() if kept == 300 else pytest.raises(Cancelled):
+                    context.forward(TOKENS, rows=0)
+                assert context.length == kept
+
+
+def test_what_a_gpu_reads_at_once_follows_its_speed() -> None:
+    """Lost otherwise: the speed of a fast one, whose passes should be wide, or Esc on a slow one."""
+    chunk = 64
+    for _ in range(9):
+        chunk = next_chunk(chunk, chunk / 10_000, 512)
+    assert chunk == 512
+    for _ in range(9):
+        chunk = next_chunk(chunk, chunk / 200, 512)
+    assert chunk == 128
+    for _ in range(9):
+        chunk = next_chunk(chunk, chunk / 5, 512)
+    assert chunk == 32
 
 
 def test_a_short_forward_never_asks_to_stop(context: Context) -> None:

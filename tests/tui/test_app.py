@@ -434,6 +434,10 @@ def test_the_first_line_names_the_gpu(tmp_path: Path) -> None:
             chat.engine.tell(replace(LOADED, gpus=("Some Card 3000", "Other Card")))
             await chat.settle()
             assert "Test Model on Some Card 3000 and 1 more" in chat.text.splitlines()[0]
+            # Whatever is stored may change the title beside it.
+            chat.app.keep(chat.app.chat.conversation)
+            await chat.settle()
+            assert "Test Model on Some Card 3000 and 1 more" in chat.text.splitlines()[0]
 
     run(body)
 
