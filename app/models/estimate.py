@@ -206,6 +206,12 @@ def state_bytes(header: Header) -> int:
     return sum(shape.state(layer) for layer in range(shape.layers))
 
 
+def keeps_rows(header: Header) -> bool:
+    """Whether any layer keeps keys and values of each token."""
+    shape = _Shape(header)
+    return any(map(shape.cached, range(shape.layers)))
+
+
 def has_window(header: Header) -> bool:
     """Whether less memory is needed where layers with a sliding window only keep what they see."""
     return _Shape(header).window > 0
