@@ -89,6 +89,7 @@ class LoadedModel:
             options=self.options(),
             draft=self._draft_name(),
             costs=tuple(sorted(self._costs.items())),
+            memory=self.engine.target.memory_kind,
         )
 
     def _draft_name(self) -> str | None:

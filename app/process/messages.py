@@ -188,7 +188,8 @@ class Loaded:
     """The model is ready.
 
     context_trained: the longest context that it was trained with. draft: file name, None without.
-    costs: width and seconds of passes, measured just now.
+    costs: width and seconds of passes, measured just now. memory: how the model's goes
+    back, see app/models/memory_kind.py.
     """
 
     name: str
@@ -199,6 +200,7 @@ class Loaded:
     options: tuple[Option, ...]
     draft: str | None
     costs: tuple[tuple[int, float], ...] = ()
+    memory: str = ""
 
 
 @dataclass(frozen=True, slots=True)
