@@ -267,7 +267,8 @@ class _Shape:
         """A number for each layer: the header has one for all, or a list."""
         name = f"{self._header.architecture}.{key}"
         if isinstance(self._header.metadata.get(name), Array):
-            values = tuple(int(value) for value in self._header.array(name))
+            # A file may hold anything there, which llama.cpp refuses.
+            values = tuple(value if isinstance(value, int) else 0 for value in self._header.array(name))
             return (*values, *[0] * self.layers)[: self.layers]
         number = self._header.count(key)
         if number is None and default is None:

@@ -92,11 +92,13 @@ def _look(path: Path) -> tuple[Facts, bool]:
         layers=header.block_count,
         vocabulary_size=header.vocabulary_size,
         name=_cut(header.name),
-        memory_kind=memory_kind.memory_kind(header),
     )
     try:
         found = replace(found, parameters=_parameters(header) or None)
-        return replace(found, problem=chat_problem(header, path) or load_problem(header)), True
+        problem = chat_problem(header, path) or load_problem(header)
+        # Of a header that llama.cpp would refuse nothing is to be computed.
+        kind = memory_kind.memory_kind(header) if problem is None else None
+        return replace(found, problem=problem, memory_kind=kind), True
     except SpecchatError as error:
         return replace(found, problem=str(error)), not isinstance(error.__cause__, OSError)
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from app.llama import memory
+from app.models.estimate import estimate
 from app.models.gguf import read_header
 from app.models.memory_kind import kind_in_words, memory_kind, said_of_memory, way_back
 from tests.architectures import write_architecture
-from tests.tiny import write_tiny
+from tests.tiny import Value, write_tiny
 
 KINDS = {"lfm2": "hybrid", "qwen35": "hybrid", "mamba": "recurrent", "gemma3": "sliding window"}
 
@@ -27,6 +28,21 @@ def test_nothing_is_said_of_attention(tmp_path: Path) -> None:
     assert memory_kind(read_header(write_tiny(tmp_path / "model.gguf"))) is None
     assert way_back("attention") == way_back("") == ""
     assert said_of_memory("attention", 0) == "attention"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("attention.head_count_kv", ["a", "b"]),
+        ("attention.recurrent_layers", ["a"]),
+        ("attention.head_count_kv", [float("nan"), 2.0]),
+    ],
+)
+def test_a_header_that_holds_nonsense_is_survived(key: str, value: Value, tmp_path: Path) -> None:
+    """Lost otherwise: the whole list of models, for one file."""
+    header = read_header(write_tiny(tmp_path / "model.gguf", extra={f"llama.{key}": value}))
+    assert memory_kind(header) is None
+    assert estimate(header, 512, "f16").total > 0
 
 
 def test_every_way_back_is_explained() -> None:

@@ -184,8 +184,8 @@ def test_what_goes_on_is_said_with_its_progress() -> None:
     text = shown(reading(2435))
     assert "reading 2,435 of 4,870 tokens" in text
     assert "██████████████▌" in text
-    again = replace(reading(2435), again=1800)
-    assert "reading again 2,435 of 4,870" in shown(again)
+    assert "reading again 2,435 of 4,870" in shown(replace(reading(2435), again=2000))
+    assert "reading 2,435 of 4,870 tokens" in shown(replace(reading(2435), again=1800))
     assert "loading model.gguf 35 %" in shown(PanelFigures(), LOADING)
     assert "engine stopped" in shown(live().snapshot(), EngineState("stopped"))
     assert strip_shown(reading(2435), READY, 80)[1].startswith(" reading 2,435 of 4,870 tokens  ███")

@@ -84,6 +84,11 @@ class PanelFigures:
     values: tuple[Value, ...] = ()
 
     @property
+    def mostly_again(self) -> bool:
+        """Whether most of what has to be read of the prompt was known."""
+        return 2 * self.again > self.to_read - self.known
+
+    @property
     def acceptance_rate(self) -> float | None:
         return self.accepted / self.drafted if self.drafted else None
 

@@ -150,7 +150,7 @@ def state_text(figures: PanelFigures, state: EngineState) -> tuple[str, str]:
         if figures.prompt is None:
             return "reading the prompt", "$accent"
         done = f"{whole(figures.read)} of {whole(figures.to_read)}"
-        return f"reading again {done}" if figures.again else f"reading {done} tokens", "$accent"
+        return f"reading again {done}" if figures.mostly_again else f"reading {done} tokens", "$accent"
     if figures.phase == "writing":
         return f"writing · {whole(figures.kept)} tokens", "$accent"
     return ("idle" if figures.phase == "idle" else f"done · {whole(figures.kept)} tokens"), "$muted"
