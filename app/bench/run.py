@@ -16,6 +16,7 @@ BENCHMARKS = {
     "record": "replies of a model to a file of prompts, for replay",
     "sweep": "fixed draft lengths against auto on a model, by category",
     "documents": "reading a document and answering: the default beside flash attention on and off",
+    "rewind": "going back in a model's memory: after a rejected draft, to the last turn, from the beginning",
     "compare": "the proposers in turn on your prompt or the project's: speed, and if the text is the same",
     "acceptance": "the share of a draft that stands: this verification beside sample-and-compare",
     "tui": "the chat on a terminal: its speed beside specchat -p, first frame, keys, pastes",

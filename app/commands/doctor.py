@@ -22,14 +22,20 @@ def main(arguments: Sequence[str]) -> int:
         "and files. Nothing is sent anywhere and nothing is changed.",
         epilog="A fault stands in the way of chatting (exit code 3); a warning only costs something.",
     )
-    parser.add_argument("--quick", action="store_true", help="do not load the bundled model")
+    parser.add_argument(
+        "model",
+        nargs="?",
+        metavar="MODEL",
+        help="a model to try, by name or path, and what going back in it costs (default: the bundled one)",
+    )
+    parser.add_argument("--quick", action="store_true", help="load no model")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead")
     options = parser.parse_args(arguments)
     terminal = sys.stdout.isatty()
     columns = shutil.get_terminal_size().columns if terminal else None
     colour = paint_for(sys.stdout).on
     checks: list[Check] = []
-    for check in run_checks(options.quick):
+    for check in run_checks(options.quick, options.model):
         checks.append(check)
         if not options.json:
             # Each at once: some take seconds.

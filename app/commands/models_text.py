@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from app.chat.gate import clean
 from app.commands.table import Column, Paint, lines_of
+from app.models.memory_kind import kind_in_words
 from app.models.pull import readable
 from app.models.row import Listing, Row, readable_context, readable_count
 
@@ -53,7 +54,8 @@ def _columns_here(rows: Sequence[Row]) -> list[Column]:
         Column("SIZE", cells(readable(row.size) for row in rows), 9, right=True),
         Column("FITS", cells(_fits(row) for row in rows), 8),
         Column("WHERE", cells(row.origin for row in rows), 5),
-        Column("DRAFTS", cells(_drafts(row) for row in rows), 2),
+        Column("DRAFTS", cells(_drafts(row) for row in rows), 3),
+        Column("MEMORY", cells(row.memory_kind or "" for row in rows), 2),
         Column("LICENCE", cells(row.licence or "" for row in rows), 1),
     ]
 
@@ -145,7 +147,7 @@ def _facts(row: Row) -> Iterator[tuple[str, str]]:
         layers = f", {row.layers} {'layer' if row.layers == 1 else 'layers'}" if row.layers else ""
         yield "architecture", f"{row.architecture}{layers}"
     if row.memory_kind:
-        yield "memory", f"{row.memory_kind}: not plain attention to all that went before"
+        yield "memory", kind_in_words(row.memory_kind)
     if row.context_length:
         yield "context", f"trained with up to {row.context_length:,} tokens"
     if row.problem:

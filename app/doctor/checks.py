@@ -28,9 +28,10 @@ from app.doctor.engine import (
     library_folder,
     memory_check,
     model_check,
+    rewind_check,
     threads_check,
 )
-from app.doctor.facts import BuildFacts
+from app.doctor.facts import AnswerFacts, BuildFacts
 from app.doctor.hardware import graphics_cards
 from app.doctor.host import Host, this_host
 from app.doctor.native import ask_answer, ask_build
@@ -40,32 +41,40 @@ from app.models.memory import system_memory
 from app.settings.values import LoadSettings
 
 
-def run_checks(quick: bool) -> Iterator[Check]:
-    """The checks of this machine, each as soon as it is done. quick: no model is loaded."""
+def run_checks(quick: bool, model: str | None = None) -> Iterator[Check]:
+    """The checks of this machine, each as soon as it is done. quick: no model is loaded. model: one to try in
+    place of the bundled one, by name or path."""
     host = this_host()
     folders = folders_of(os.environ)
     settings_line, settings = settings_check(folders.settings)
     yield python_check(host)
     yield packages_check(host)
-    yield from engine_checks(host, settings.model, quick)
+    yield from engine_checks(host, settings.model, quick, model)
     yield memory_check(system_memory())
     yield from terminal_checks(this_terminal())
     yield settings_line
     yield from disk_checks(folders)
 
 
-def engine_checks(host: Host, settings: LoadSettings, quick: bool) -> Iterator[Check]:
-    """What hangs on llama.cpp; its own line only where it cannot be loaded."""
-    facts = ask_build(settings.name)
+def engine_checks(
+    host: Host, settings: LoadSettings, quick: bool, model: str | None = None
+) -> Iterator[Check]:
+    """What hangs on llama.cpp; its own line only where it cannot be loaded. model: as `run_checks` has it."""
+    name = model or settings.name
+    facts = ask_build(name)
     yield build_check(facts, host, cpu_flags(Path("/")))
     if not isinstance(facts, BuildFacts):
         return
     yield gpu_check(facts, graphics_cards(), gpu_libraries(library_folder()), host)
     yield threads_check(facts, settings.threads)
     yield heads_check(facts)
-    yield model_check(facts, settings.name, host)
-    if not quick:
-        yield answer_check(ask_answer(), host)
+    yield model_check(facts, name, host, asked=model is not None)
+    if quick or (model and facts.problem):
+        return
+    answer = ask_answer(Path(facts.model) if model else None)
+    yield answer_check(answer, host)
+    if model and isinstance(answer, AnswerFacts):
+        yield rewind_check(answer)
 
 
 def disk_checks(folders: Folders) -> Iterator[Check]:

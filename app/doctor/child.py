@@ -8,7 +8,10 @@ from __future__ import annotations
 import os
 import sys
 import time
+from dataclasses import replace
+from itertools import cycle, islice
 from pathlib import Path
+from statistics import median
 
 from app.doctor.facts import AnswerFacts, BuildFacts, DeviceFacts, Refused
 from app.errors import SpecchatError
@@ -17,6 +20,8 @@ from app.process.frames import write_frame
 _PROMPT = "The harbour was quiet that morning, and the keeper of the light"
 _TOKENS = 16
 _CONTEXT = 128
+# Rewinds that are made, how deep, and how many tokens each takes back.
+_REWINDS, _DEPTH, _REJECTED = 7, 64, 4
 
 # Each under the names that C and the C++ compilers of Linux and macOS, and of Windows, export it by.
 HEAD_FUNCTIONS = (
@@ -99,9 +104,11 @@ def reply(path: str | None) -> AnswerFacts | Refused:
     """Load that model, by default the bundled one, and decode a few tokens."""
     import numpy as np
 
+    from app.engine.rewinds import PLACES, reject
     from app.llama.context import Context
     from app.llama.plainer import remembered
     from app.llama.settings import ContextSettings, ModelSettings
+    from app.models.estimate import snapshots_worth
     from app.models.gguf import read_header
     from app.models.locate import bundled_model, open_model
     from app.models.skip import content_digest
@@ -109,9 +116,11 @@ def reply(path: str | None) -> AnswerFacts | Refused:
     file = Path(path) if path else bundled_model()
     if file is None:
         return Refused("not installed", absent=True)
-    lives = remembered(content_digest(read_header(file)), ModelSettings(), ContextSettings())
+    header = read_header(file)
+    lives = remembered(content_digest(header), ModelSettings(), ContextSettings())
+    settings = replace(lives.context, snapshots=snapshots_worth(header))
     started = time.perf_counter()
-    with open_model(file, lives.model) as model, Context(model, _CONTEXT, lives.context) as context:
+    with open_model(file, lives.model) as model, Context(model, _CONTEXT, settings) as context:
         loaded = time.perf_counter()
         row = context.forward(model.tokenise(_PROMPT))[-1]
         finite = bool(np.isfinite(row).all())
@@ -120,4 +129,19 @@ def reply(path: str | None) -> AnswerFacts | Refused:
             row = context.forward([int(row.argmax())])[-1]
             finite = finite and bool(np.isfinite(row).all())
         seconds = time.perf_counter() - decoding
-    return AnswerFacts(file.name, loaded - started, _TOKENS, seconds, finite)
+        tokens = list(islice(cycle(model.tokenise(_PROMPT)), _CONTEXT))
+        costs = [
+            reject(context, tokens, _DEPTH + number % PLACES, _REJECTED, _REJECTED).cost
+            for number in range(_REWINDS)
+        ]
+        return AnswerFacts(
+            file.name,
+            loaded - started,
+            _TOKENS,
+            seconds,
+            finite,
+            memory=context.memory_kind,
+            copy_bytes=context.state_bytes if context.copies else 0,
+            rejected=_REJECTED,
+            rewind_cost=median(costs),
+        )

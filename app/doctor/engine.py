@@ -15,6 +15,7 @@ from app.doctor.hardware import Card
 from app.doctor.host import Host
 from app.doctor.install import build_for, from_source, without_broken_amx
 from app.models.memory import SystemMemory
+from app.models.memory_kind import said_of_memory, way_back
 
 _BUNDLED = '"specchat[demo]"'
 _AGAIN = "Install llama-cpp-python again, compiled on this machine:"
@@ -141,12 +142,14 @@ def heads_check(facts: BuildFacts) -> Check:
     )
 
 
-def model_check(facts: BuildFacts, name: str | None, host: Host) -> Check:
-    """The file that `specchat` opens. name: as the settings name it."""
+def model_check(facts: BuildFacts, name: str | None, host: Host, asked: bool = False) -> Check:
+    """The file that `specchat` opens. name: as the settings name it, or the person who asked for it."""
     if not facts.problem:
         found = f"{name}: {facts.model}" if name else f"the bundled one, {Path(facts.model).name}"
         return Check("model", "ok", found)
     if name:
+        if asked:
+            return Check("model", "fault", facts.problem)
         return Check("model", "fault", facts.problem, "Correct the name under [model] in the settings.")
     return Check(
         "model",
@@ -185,6 +188,17 @@ def answer_check(answer: AnswerFacts | Refused | Died, host: Host) -> Check:
     return Check(
         name, "fault", f"the process that loaded the model {_ended(answer)}", *_after_death(answer, host)
     )
+
+
+def rewind_check(answer: AnswerFacts) -> Check:
+    """How the model's memory goes back behind a rejected draft, and what that costs here."""
+    cost = max(0.0, answer.rewind_cost)
+    finding = (
+        f"{said_of_memory(answer.memory, answer.copy_bytes)}; a rejected draft of {answer.rejected} tokens "
+        f"costs {cost:.2f} plain passes"
+    )
+    sentence = way_back(answer.memory)
+    return Check("rewind", "ok", f"{finding}. {sentence}" if sentence else finding)
 
 
 def gpu_libraries(folder: Path | None) -> tuple[str, ...]:

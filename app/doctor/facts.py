@@ -40,13 +40,19 @@ class BuildFacts:
 @dataclass(frozen=True, slots=True)
 class AnswerFacts:
     """A model that was loaded and asked. load_seconds: to read it; seconds: to decode `tokens`; finite:
-    whether every logit was a number."""
+    whether every logit was a number. memory: how it goes back, see app/models/memory_kind.py; copy_bytes: of
+    a copy of it, 0 where it needs none. rejected: tokens of a draft that were taken back; rewind_cost: what
+    that took, in plain passes."""
 
     model: str
     load_seconds: float
     tokens: int
     seconds: float
     finite: bool
+    memory: str = "attention"
+    copy_bytes: int = 0
+    rejected: int = 0
+    rewind_cost: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

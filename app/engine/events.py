@@ -24,11 +24,13 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Prefill:
-    """The prompt is being read: `done` of `total` tokens; `cached` of them were known already."""
+    """The prompt is being read: `done` of `total` tokens; `cached` of them were known already. again: how
+    many were known too, and are read again as the memory cannot go back to where they end."""
 
     done: int
     total: int
     cached: int
+    again: int = 0
 
 
 @dataclass(frozen=True, slots=True)

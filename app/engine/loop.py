@@ -109,14 +109,15 @@ class Engine:
             )
         model = target.model
         reply = Reply(model.piece, model.end_tokens, request.stop, request.max_tokens)
-        shared = target.rewind(_common_prefix(self.cached, request.prompt[:-1]))
+        known = _common_prefix(self.cached, request.prompt[:-1])
+        shared = target.rewind(known)
         self._history = list(request.prompt)
         self.pace = PlainPace()
         statistics = Statistics(length, shared, request.seed, self.pace)
         self.k = request.k
         reason: FinishReason
         try:
-            yield from self._prefill(request, shared, statistics)
+            yield from self._prefill(request, shared, known - shared, statistics)
             yield from self._decode(reply, request, statistics)
             reason = reply.finished or ("cancelled" if target.stop() else "context")
         except Cancelled:
@@ -127,13 +128,14 @@ class Engine:
                 self.pace.timed_behind(seconds)
         yield statistics.finish(reason, reply)
 
-    def _prefill(self, request: Request, shared: int, statistics: Statistics) -> Iterator[Event]:
-        """Read the prompt, all but its last token; what the cache holds of it already is kept."""
+    def _prefill(self, request: Request, shared: int, again: int, statistics: Statistics) -> Iterator[Event]:
+        """Read the prompt, all but its last token; what the cache holds of it already is kept. again: as
+        Prefill has it."""
         prompt = request.prompt
         target = self.target
         started = time.perf_counter()
         total = len(prompt) - 1
-        yield Prefill(shared, total, shared)
+        yield Prefill(shared, total, shared, again)
         start = shared
         tail = _TAIL if target.copies else 0
         for end in _ends(shared, total, target.settings.chunk, tail):
@@ -143,7 +145,7 @@ class Engine:
             if end >= total - tail:
                 target.keep()
             start = end
-            yield Prefill(target.length, total, shared)
+            yield Prefill(target.length, total, shared, again)
         drafting = any(proposer.name != "off" for proposer in self.proposers)
         if request.k is None and drafting:
             # A share of what the prompt took; the first time of all as much as it needs to begin with.

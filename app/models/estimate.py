@@ -222,6 +222,12 @@ def _saved_bytes(state: int) -> int:
     return 2 * state + max(LEAST_TURNS * state, min(MOST_TURNS * state, MOST_TURN_BYTES))
 
 
+def keeps_rows(header: Header) -> bool:
+    """Whether any layer keeps keys and values of each token."""
+    shape = _Shape(header)
+    return any(map(shape.cached, range(shape.layers)))
+
+
 def has_window(header: Header) -> bool:
     """Whether less memory is needed where layers with a sliding window only keep what they see."""
     return _Shape(header).window > 0
@@ -277,7 +283,8 @@ class _Shape:
         """A number for each layer: the header has one for all, or a list."""
         name = f"{self._header.architecture}.{key}"
         if isinstance(self._header.metadata.get(name), Array):
-            values = tuple(int(value) for value in self._header.array(name))
+            # A file may hold anything there, which llama.cpp refuses.
+            values = tuple(value if isinstance(value, int) else 0 for value in self._header.array(name))
             return (*values, *[0] * self.layers)[: self.layers]
         number = self._header.count(key)
         if number is None and default is None:

@@ -15,13 +15,13 @@ from pathlib import Path
 import platformdirs
 
 from app.errors import SpecchatError
-from app.models import chat_file, gguf, gguf_source, gguf_types, loadable
+from app.models import chat_file, estimate, gguf, gguf_source, gguf_types, loadable, memory_kind
 from app.models.chat_file import chat_problem
 from app.models.disk_search import parts_of
 from app.models.gguf import Header, read_header
 from app.models.loadable import load_problem
 
-VERSION = 1
+VERSION = 2
 # Files that are kept: those asked for longest ago make room.
 _MOST = 2000
 # Of a name that a file gives itself, which may be as long as it likes.
@@ -33,7 +33,7 @@ class Facts:
     """What a file's header says; None where it says nothing.
 
     context_length: tokens it was trained for. vocabulary_size: tokens. parameters: of all parts. problem: a
-    sentence that says why it cannot be chatted with; None where it can be.
+    sentence that says why it cannot be chatted with; None where it can be. memory_kind: see memory_kind.py.
     """
 
     architecture: str | None = None
@@ -44,6 +44,7 @@ class Facts:
     parameters: int | None = None
     name: str | None = None
     problem: str | None = None
+    memory_kind: str | None = None
 
 
 def facts_file() -> Path:
@@ -94,7 +95,10 @@ def _look(path: Path) -> tuple[Facts, bool]:
     )
     try:
         found = replace(found, parameters=_parameters(header) or None)
-        return replace(found, problem=chat_problem(header, path) or load_problem(header)), True
+        problem = chat_problem(header, path) or load_problem(header)
+        # Of a header that llama.cpp would refuse nothing is to be computed.
+        kind = memory_kind.memory_kind(header) if problem is None else None
+        return replace(found, problem=problem, memory_kind=kind), True
     except SpecchatError as error:
         return replace(found, problem=str(error)), not isinstance(error.__cause__, OSError)
 
@@ -123,7 +127,7 @@ def _stamp(path: Path) -> tuple[str, list[int]]:
 
 def _rules() -> list[int]:
     """What changes with the code that reads headers and judges them: facts that it found otherwise go."""
-    modules = (chat_file, gguf, gguf_source, gguf_types, loadable)
+    modules = (chat_file, estimate, gguf, gguf_source, gguf_types, loadable, memory_kind)
     about = [os.stat(path) for module in modules if (path := module.__file__)]
     return [VERSION, *(number for each in about for number in (each.st_size, each.st_mtime_ns))]
 

@@ -147,7 +147,7 @@ def _of_entry(
         partner=partner,
         licence=entry.licence,
         unverified=entry.unverified,
-        memory_kind=entry.memory_kind,
+        memory_kind=row.memory_kind or entry.memory_kind,
         parts=entry.parts,
         missing=sum(part.size for part in entry.parts if part not in here),
     )
@@ -166,6 +166,7 @@ def _of_file(file: Found, facts: Facts) -> Row:
         context_length=facts.context_length,
         layers=facts.layers,
         parameters=facts.parameters,
+        memory_kind=facts.memory_kind,
         problem=facts.problem,
     )
 

@@ -79,7 +79,7 @@ class Row:
     keeps the file, "" where it is not here; path: None then. size: bytes of the target. title: what the
     file calls itself. drafts: every other model here, those that fit first. parts: what the catalogue names
     to download; missing: bytes of those that are not here. problem: a sentence that says why it cannot be
-    chatted with.
+    chatted with. memory_kind: how it remembers, where that is not plain attention to all that went before.
     """
 
     name: str

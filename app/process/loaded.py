@@ -90,6 +90,7 @@ class LoadedModel:
             draft=self._draft_name(),
             costs=tuple(sorted(self._costs.items())),
             gpus=self.assembly.gpus,
+            memory=self.engine.target.memory_kind,
         )
 
     def _draft_name(self) -> str | None:

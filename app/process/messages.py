@@ -189,7 +189,7 @@ class Loaded:
 
     context_trained: the longest context that it was trained with. draft: file name, None without.
     costs: width and seconds of passes, measured just now. gpus: what those that hold layers of it call
-    themselves.
+    themselves. memory: how the model's goes back, see app/models/memory_kind.py.
     """
 
     name: str
@@ -201,6 +201,7 @@ class Loaded:
     draft: str | None
     costs: tuple[tuple[int, float], ...] = ()
     gpus: tuple[str, ...] = ()
+    memory: str = ""
 
 
 @dataclass(frozen=True, slots=True)

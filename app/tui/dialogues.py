@@ -299,4 +299,6 @@ class Dialogues:
         """What each figure of the panel means."""
         from app.tui.panel.explain import ExplainScreen
 
-        self._app.push_screen(ExplainScreen(self._app.chat.figures.snapshot()))
+        chat = self._app.chat
+        memory = chat.loaded.memory if chat.loaded else ""
+        self._app.push_screen(ExplainScreen(chat.figures.snapshot(), memory))

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.commands.table import Column, lines_of
+from tests.architectures import write_architecture
 from tests.conftest import Ask, Outcome
 from tests.tiny import write_tiny
 
@@ -96,6 +97,17 @@ def test_one_model(ask: Ask, folder: Path) -> None:
     assert any(line.startswith("drafts small.gguf (") and line.endswith(") fits") for line in lines)
     assert any("other.gguf" in line and "900 tokens" in line for line in lines)
     assert lines[-1] == "next specchat big-Q4_K_M.gguf --draft small.gguf"
+
+
+def test_a_memory_that_is_not_plain_attention(ask: Ask, folder: Path) -> None:
+    """Lost otherwise: which models go back in another way, before one is loaded."""
+    write_architecture(folder / "swift.gguf", "lfm2")
+    here = ask("models", "--here", "--folder", folder).out
+    titles, *lines = here.splitlines()
+    kinds = {line.split()[0]: line[titles.index("MEMORY") :].strip() for line in lines if ".gguf" in line}
+    assert kinds["swift.gguf"] == "hybrid" and kinds["small.gguf"] == ""
+    assert "memory        hybrid: some layers keep one state" in ask("models", folder / "swift.gguf").out
+    assert "memory  " not in ask("models", folder / "small.gguf").out
 
 
 def test_words_of_a_name(ask: Ask, folder: Path) -> None:

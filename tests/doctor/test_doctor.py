@@ -16,6 +16,7 @@ from app.doctor.check import Check
 from app.doctor.host import Host
 from app.doctor.packages import judge, python_check
 from app.doctor.report import as_json, lines_of, summary_of
+from tests.architectures import write_architecture
 
 HOST = Host((3, 12, 0), "linux", "x86_64", "pip install")
 WARNING = Check(
@@ -69,6 +70,18 @@ def test_json_is_one_object_and_a_fault_is_code_3(tmp_path: Path) -> None:
     assert checks["settings"]["state"] == "fault" and "line 2" in checks["settings"]["finding"]
     # One fault hides no other check.
     assert checks["llama.cpp"]["state"] in ("ok", "warning") and "learned" in checks
+
+
+def test_a_model_is_tried_by_name(tmp_path: Path) -> None:
+    """Lost otherwise: what its memory costs, before an evening with it."""
+    path = write_architecture(tmp_path / "mamba.gguf", "mamba")
+    checks = {each["name"]: each for each in json.loads(run("--json", str(path)).stdout)["checks"]}
+    assert checks["model"]["finding"].endswith("mamba.gguf") and "mamba.gguf" in checks["answer"]["finding"]
+    assert checks["rewind"]["finding"].startswith("copied state, ")
+    done = run("--json", "nonsuch")
+    checks = {each["name"]: each for each in json.loads(done.stdout)["checks"]}
+    assert done.returncode == 3 and checks["model"]["state"] == "fault"
+    assert "nonsuch" in checks["model"]["finding"] and not {"answer", "rewind"} & checks.keys()
 
 
 def test_a_llama_cpp_that_kills_its_process_leaves_the_report_whole(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from app.doctor.engine import (
     heads_check,
     memory_check,
     model_check,
+    rewind_check,
     threads_check,
 )
 from app.doctor.facts import AnswerFacts, BuildFacts, DeviceFacts, Died, Refused
@@ -26,6 +27,7 @@ from app.doctor.hardware import Card
 from app.doctor.host import Host
 from app.doctor.native import ask, ask_answer, ask_build
 from app.models.memory import SystemMemory
+from tests.architectures import write_architecture
 
 HOST = Host((3, 12, 0), "linux", "x86_64", "pip install")
 CPU = DeviceFacts("CPU", "a CPU", "cpu", 8 << 30, 16 << 30)
@@ -129,6 +131,20 @@ def test_a_model_is_loaded_and_answers(tiny_path: Path) -> None:
     assert isinstance(answer, AnswerFacts) and answer.finite and answer.tokens > 0
     check = answer_check(answer, HOST)
     assert check.state != "fault" and "tokens/s" in check.finding
+
+
+def test_what_a_rejected_draft_costs_is_told(tmp_path: Path) -> None:
+    """Lost otherwise: why a recurrent model gains less by speculation."""
+    answer = ask_answer(write_architecture(tmp_path / "mamba.gguf", "mamba"))
+    assert isinstance(answer, AnswerFacts)
+    assert answer.memory == "copied state" and answer.copy_bytes > 0 and answer.rejected > 0
+    finding = rewind_check(replace(answer, copy_bytes=66_000, rewind_cost=0.375)).finding
+    assert finding.startswith(
+        "copied state, 66 KB a copy; a rejected draft of 4 tokens costs 0.38 plain passes. "
+    )
+    # A pass behind it that was faster than the one before is noise.
+    plain = AnswerFacts("a.gguf", 0.1, 16, 0.4, finite=True, rejected=4, rewind_cost=-0.02)
+    assert rewind_check(plain).finding == "attention; a rejected draft of 4 tokens costs 0.00 plain passes"
 
 
 def test_a_model_that_cannot_be_loaded_is_a_fault(tmp_path: Path) -> None:

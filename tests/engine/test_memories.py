@@ -158,6 +158,24 @@ def test_turns_edits_and_regenerations_answer_as_a_fresh_chat(bench: Bench, name
     assert found["its end dropped"].cached_tokens >= len(LONG) - 1 - 16
 
 
+def test_what_was_known_and_is_read_again_is_told(bench: Bench) -> None:
+    """A prompt that is read anew for no reason that can be seen looks like a fault."""
+    engine = bench.engine(Off())
+    finish(engine, request(LONG))
+    shared = 10
+    prefills = [
+        each for each in engine.generate(request((*LONG[:shared], 99, 98))) if isinstance(each, Prefill)
+    ]
+    assert {each.cached + each.again for each in prefills} == {shared}
+    if bench.target.memory_kind != "sliding window":
+        assert prefills[0].again == shared
+    elif bench.target.settings.exact:
+        assert prefills[0].again == 0
+    finish(engine, request(LONG))
+    prefills = [each for each in engine.generate(request(LONG)) if isinstance(each, Prefill)]
+    assert {each.again for each in prefills} == {0}
+
+
 def test_the_usual_next_turn_reads_only_what_is_new(bench: Bench) -> None:
     """Reading the whole chat again is the wait people feel."""
     engine = bench.engine(Off())

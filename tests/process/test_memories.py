@@ -9,6 +9,7 @@ import pytest
 
 from app.chat.message import Message
 from app.llama.model import Model
+from app.models.memory_kind import way_back
 from app.process.messages import Cancel, Compare, Compared, Done, SetDraft, Steps, Switched
 from tests.architectures import KINDS, Kind
 from tests.process.engine import ASK, GREEDY, Session, generate, serving
@@ -42,6 +43,7 @@ def test_a_chat_says_the_same_with_every_proposer(
     with serving() as session:
         loaded = session.load(target, exact=True)
         assert [option.name for option in loaded.options if option.problem] == ["draft"]
+        assert way_back(loaded.memory)
         plain = turns(session, "off", 0)
         assert plain[0] == plain[3] and plain[1] == plain[2]
         session.send(SetDraft(str(draft)))

@@ -184,6 +184,8 @@ def test_what_goes_on_is_said_with_its_progress() -> None:
     text = shown(reading(2435))
     assert "reading 2,435 of 4,870 tokens" in text
     assert "██████████████▌" in text
+    assert "reading again 2,435 of 4,870" in shown(replace(reading(2435), again=2000))
+    assert "reading 2,435 of 4,870 tokens" in shown(replace(reading(2435), again=1800))
     assert "loading model.gguf 35 %" in shown(PanelFigures(), LOADING)
     assert "engine stopped" in shown(live().snapshot(), EngineState("stopped"))
     assert strip_shown(reading(2435), READY, 80)[1].startswith(" reading 2,435 of 4,870 tokens  ███")
@@ -220,6 +222,30 @@ def test_the_end_of_a_reply_brings_what_only_the_record_knows() -> None:
     assert "done · 109 tokens" in text
     assert "prompt 4,871 tokens in 3.1 s" in text
     assert "plain 20.0 · measured here" in text
+
+
+def test_what_a_memory_that_cannot_be_cut_reads_again_is_said() -> None:
+    """Else: a second turn as slow as the first, and drafts that cost more, without a reason."""
+    made = LiveFigures()
+    made.begin(None, "lookup")
+    made.prefill(Prefill(done=4870, total=4870, cached=1024, again=2800))
+    for _ in range(3):
+        made.record(replace(entry(4, 2), replayed=3))
+    figures = made.snapshot()
+    for size in ((160, 50), (80, 24)):
+        text = shown(figures, size=size)
+        assert "(1,024 known)" in text and "(2,800 read again)" in text
+    assert "read again" not in shown(live().snapshot())
+    found = {each.name: each for each in explanations(figures, "copied state")}["memory"]
+    assert (
+        found.value == "copied state"
+        and found.formula == "tokens read again: 9 behind drafts, 2,800 of the prompt"
+    )
+    assert "had to be read again" in found.meaning
+    quiet = {each.name: each for each in explanations(live().snapshot(), "snapshots")}["memory"]
+    assert "had to be read again" not in quiet.meaning
+    for memory in ("attention", ""):
+        assert "memory" not in [each.name for each in explanations(figures, memory)]
 
 
 def test_why_nothing_was_drafted_is_said() -> None:

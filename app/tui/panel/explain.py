@@ -12,6 +12,7 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
+from app.models.memory_kind import way_back
 from app.tui.dialogs.dialogue import Dialogue
 from app.tui.panel.drawing import UNKNOWN, percent, rate, ratio, seconds, whole
 from app.tui.panel.figures import WINDOW_SECONDS, PanelFigures
@@ -33,9 +34,11 @@ class ExplainScreen(Dialogue[None]):
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text("utf-8")
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "dismiss", "close")]
 
-    def __init__(self, figures: PanelFigures) -> None:
+    def __init__(self, figures: PanelFigures, memory: str = "") -> None:
+        """memory: how the loaded model's goes back, see app/models/memory_kind.py."""
         super().__init__()
-        self._body = Static(_content(figures), markup=False)
+        self._memory = memory
+        self._body = Static(_content(figures, memory), markup=False)
 
     def compose(self) -> ComposeResult:
         scroll = VerticalScroll(self._body)
@@ -45,11 +48,11 @@ class ExplainScreen(Dialogue[None]):
 
     def show(self, figures: PanelFigures) -> None:
         """The values of now in place of those shown."""
-        self._body.update(_content(figures))
+        self._body.update(_content(figures, self._memory))
 
 
-def explanations(figures: PanelFigures) -> tuple[Explanation, ...]:
-    """Every figure of the panel, in its order."""
+def explanations(figures: PanelFigures, memory: str = "") -> tuple[Explanation, ...]:
+    """Every figure of the panel, in its order, and what the model's memory has to do with them."""
     plain = figures.plain_seconds
     by_position = "  ".join(percent(share).strip() for share in figures.acceptance_by_position)
     return (
@@ -115,6 +118,7 @@ def explanations(figures: PanelFigures) -> tuple[Explanation, ...]:
             f"known {whole(figures.known if figures.prompt is not None else None)}, "
             f"time {seconds(figures.prefill_seconds).strip()} (told at the reply's end)",
         ),
+        *_memory(figures, memory),
         Explanation(
             "host",
             f"{seconds(figures.host_seconds_per_pass).strip()} a pass",
@@ -131,7 +135,18 @@ def explanations(figures: PanelFigures) -> tuple[Explanation, ...]:
     )
 
 
-def _content(figures: PanelFigures) -> Content:
+def _memory(figures: PanelFigures, memory: str) -> tuple[Explanation, ...]:
+    """What is read again, with a memory where tokens cannot simply be cut off; nothing for attention."""
+    sentence = way_back(memory)
+    if not sentence:
+        return ()
+    if figures.again:
+        sentence += " This prompt shares tokens with what was read before that had to be read again."
+    counted = f"{whole(figures.replayed)} behind drafts, {whole(figures.again)} of the prompt"
+    return (Explanation("memory", memory, sentence, f"tokens read again: {counted}"),)
+
+
+def _content(figures: PanelFigures, memory: str) -> Content:
     return Content("\n\n").join(
         Content.assemble(
             (each.name, "bold"),
@@ -139,5 +154,5 @@ def _content(figures: PanelFigures) -> Content:
             f"{each.meaning}\n",
             (each.formula, "$muted"),
         )
-        for each in explanations(figures)
+        for each in explanations(figures, memory)
     )

@@ -47,8 +47,10 @@ class PanelFigures:
     drafted_by_position, accepted_by_position: passes that drafted, and that accepted, at least 1, 2, ….
     alpha, expected: the acceptance rate that is the same at every position and makes what was seen
     likeliest, and the tokens per pass that follow from it (see `expected_tokens`).
+    replayed: tokens that were read again behind rejected drafts, as the memory cannot be cut.
     read, to_read, known: tokens of the prompt that are in the cache, that must be there before the first
-    pass (all but the last one), and that were there before. prompt: all of them, None before it is known.
+    pass (all but the last one), and that were there before; again: how
+    many more were, and are read again for the same reason. prompt: all of them, None before it is known.
     prefill_seconds: None before the reply's end. values: what the controller expected of each proposer
     before the last pass.
     """
@@ -70,14 +72,21 @@ class PanelFigures:
     expected: float | None = None
     decode_seconds: float = 0.0
     model_seconds: float = 0.0
+    replayed: int = 0
     plain_seconds: float | None = None
     plain_source: PlainSource | None = None
     read: int = 0
     to_read: int = 0
     known: int = 0
+    again: int = 0
     prompt: int | None = None
     prefill_seconds: float | None = None
     values: tuple[Value, ...] = ()
+
+    @property
+    def mostly_again(self) -> bool:
+        """Whether most of what has to be read of the prompt was known."""
+        return 2 * self.again > self.to_read - self.known
 
     @property
     def acceptance_rate(self) -> float | None:
@@ -141,6 +150,7 @@ class LiveFigures:
         self._prefill: Prefill | None = None
         self._finished: Finished | None = None
         self._passes = self._drafted = self._accepted = self._rejections = self._kept = 0
+        self._replayed = 0
         self._draft_lengths: Counter[int] = Counter()
         self._accepted_lengths: Counter[int] = Counter()
         self._decode_seconds = self._model_seconds = 0.0
@@ -170,6 +180,7 @@ class LiveFigures:
         self._accepted += entry.accepted
         self._rejections += entry.accepted < drafted
         self._kept += len(entry.tokens)
+        self._replayed += entry.replayed
         self._draft_lengths[drafted] += 1
         self._accepted_lengths[entry.accepted] += 1
         self._k_course.append(drafted)
@@ -225,6 +236,8 @@ class LiveFigures:
             read=prefill.done if prefill else 0,
             to_read=prefill.total if prefill else 0,
             known=prefill.cached if prefill else 0,
+            again=prefill.again if prefill else 0,
+            replayed=self._replayed,
             values=self._values,
             prompt=prefill.total + 1 if prefill else None,
             prefill_seconds=finished.prefill_seconds if finished else None,

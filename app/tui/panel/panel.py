@@ -149,7 +149,8 @@ def state_text(figures: PanelFigures, state: EngineState) -> tuple[str, str]:
     if figures.phase == "reading":
         if figures.prompt is None:
             return "reading the prompt", "$accent"
-        return f"reading {whole(figures.read)} of {whole(figures.to_read)} tokens", "$accent"
+        done = f"{whole(figures.read)} of {whole(figures.to_read)}"
+        return f"reading again {done}" if figures.mostly_again else f"reading {done} tokens", "$accent"
     if figures.phase == "writing":
         return f"writing · {whole(figures.kept)} tokens", "$accent"
     return ("idle" if figures.phase == "idle" else f"done · {whole(figures.kept)} tokens"), "$muted"
@@ -297,6 +298,8 @@ def _costs(figures: PanelFigures, width: int) -> list[Content]:
     took = "" if figures.prefill_seconds is None else f" in {seconds(figures.prefill_seconds).strip()}"
     prompt, known = f"prompt {whole(figures.prompt)} tokens{took}", f"({whole(figures.known)} known)"
     first = [f"{prompt} {known}"] if len(prompt) + len(known) < width else [prompt, f"       {known}"]
+    if figures.again:
+        first.append(f"       ({whole(figures.again)} read again)")
     host = seconds(figures.host_seconds_per_pass).strip()
     share = percent(figures.host_share).strip()
     return [Content.assemble((line, "$muted")) for line in (*first, f"host {host} a pass · {share}")]
