@@ -21,7 +21,7 @@ from app.engine.rewinds import PLACES, Rewind, reject, return_to, room
 from app.errors import ContextError
 from app.llama.context import Context
 from app.llama.model import Model
-from app.models.memory_kind import said_of_memory
+from app.models.memory_words import said_of_memory
 
 DRAFTED = 16
 REJECTED = (0, 1, 4, 16)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from app.chat.gate import clean
 from app.commands.table import Column, Paint, lines_of
-from app.models.memory_kind import kind_in_words
+from app.models.memory_words import kind_in_words
 from app.models.pull import readable
 from app.models.row import Listing, Row, readable_context, readable_count
 

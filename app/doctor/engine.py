@@ -15,7 +15,7 @@ from app.doctor.hardware import Card
 from app.doctor.host import Host
 from app.doctor.install import build_for, from_source, without_broken_amx
 from app.models.memory import SystemMemory
-from app.models.memory_kind import said_of_memory, way_back
+from app.models.memory_words import said_of_memory, way_back
 
 _BUNDLED = '"specchat[demo]"'
 _AGAIN = "Install llama-cpp-python again, compiled on this machine:"

@@ -189,7 +189,7 @@ class Loaded:
 
     context_trained: the longest context that it was trained with. draft: file name, None without.
     costs: width and seconds of passes, measured just now. gpus: what those that hold layers of it call
-    themselves. memory: how the model's goes back, see app/models/memory_kind.py.
+    themselves. memory: how the model's goes back, see app/models/memory_words.py.
     """
 
     name: str

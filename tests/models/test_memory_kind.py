@@ -9,7 +9,8 @@ import pytest
 from app.llama import memory
 from app.models.estimate import estimate
 from app.models.gguf import read_header
-from app.models.memory_kind import kind_in_words, memory_kind, said_of_memory, way_back
+from app.models.memory_kind import memory_kind
+from app.models.memory_words import kind_in_words, said_of_memory, way_back
 from tests.architectures import write_architecture
 from tests.tiny import Value, write_tiny
 

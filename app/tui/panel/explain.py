@@ -12,7 +12,7 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from app.models.memory_kind import way_back
+from app.models.memory_words import way_back
 from app.tui.dialogs.dialogue import Dialogue
 from app.tui.panel.drawing import UNKNOWN, percent, rate, ratio, seconds, whole
 from app.tui.panel.figures import WINDOW_SECONDS, PanelFigures
@@ -35,7 +35,7 @@ class ExplainScreen(Dialogue[None]):
     BINDINGS: ClassVar[list[BindingType]] = [("escape", "dismiss", "close")]
 
     def __init__(self, figures: PanelFigures, memory: str = "") -> None:
-        """memory: how the loaded model's goes back, see app/models/memory_kind.py."""
+        """memory: how the loaded model's goes back, see app/models/memory_words.py."""
         super().__init__()
         self._memory = memory
         self._body = Static(_content(figures, memory), markup=False)
