@@ -27,7 +27,7 @@ from tests.architectures import KINDS, Kind, write_architecture
 LENGTH = 900
 GREEDY = Sampling(temperature=0.0)
 PROMPT = tuple([60, 61, 62, 63, 64, 65] * 4)
-LONG = tuple(60 + index * index % 90 for index in range(400))
+LONG = tuple(60 + index * index % 90 for index in range(780))
 
 
 class Bench:
@@ -101,7 +101,7 @@ def test_the_greedy_stream_is_the_same_whatever_is_drafted(bench: Bench, prompt:
     """Speculation may not change a token, whatever has to be read again for it."""
     assert len(set(bench.plain(request(prompt)))) > 4
     rejected = 0
-    for k in (1, 2, 4, 8, 16, None):
+    for k in (1, 2, 4, 8, 16, 32, None):
         for name in ("lookup", "draft", "twin"):
             proposer = bench.proposers()[name]
             finished = finish(bench.engine(proposer), request(prompt, k))
