@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import io
-import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from app.arguments import Parser, whole
 from app.chat.gate import clean
-from app.errors import SpecchatError, UsageError
+from app.errors import OutputError, SpecchatError, UsageError
+from app.streams import ReaderLeft, take_streams
 from proposers.registry import KINDS
 
 if TYPE_CHECKING:
@@ -39,26 +39,43 @@ _COMMANDS = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; returns its exit code."""
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        # A reply may hold characters that this terminal or pipe has no code for.
-        sys.stdout.reconfigure(errors="replace")
     try:
-        module = _COMMANDS.get(arguments[0]) if arguments else None
-        if module is None:
-            return _chat_or_answer(arguments)
-        code: int = importlib.import_module(module).main(arguments[1:])
-        return code
+        take_streams()
+        return _carry_out(sys.argv[1:] if arguments is None else list(arguments))
     except SpecchatError as error:
-        # Names of files and lines of templates may hold anything.
-        print(f"specchat: {' '.join(clean(str(error)).split())}", file=sys.stderr)
-        return error.exit_code
+        return _complain(error)
     except KeyboardInterrupt:
         return 130
-    except BrokenPipeError:
-        # The reader has left (`| head`). Python would complain once more when it flushes at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except ReaderLeft:
         return 0
+    finally:
+        # What a fault left in the buffer: Python would complain at its end.
+        with suppress(OutputError, ReaderLeft):
+            if sys.stdout is not None:
+                sys.stdout.flush()
+
+
+def _carry_out(arguments: Sequence[str]) -> int:
+    """Run the command, and have all written that it printed."""
+    module = _COMMANDS.get(arguments[0]) if arguments else None
+    try:
+        code: int = (
+            _chat_or_answer(arguments)
+            if module is None
+            else importlib.import_module(module).main(arguments[1:])
+        )
+    except SystemExit:
+        # The help was printed.
+        sys.stdout.flush()
+        raise
+    sys.stdout.flush()
+    return code
+
+
+def _complain(error: SpecchatError) -> int:
+    # Names of files and lines of templates may hold anything.
+    print(f"specchat: {' '.join(clean(str(error)).split())}", file=sys.stderr)
+    return error.exit_code
 
 
 def _chat_or_answer(arguments: Sequence[str]) -> int:

@@ -21,3 +21,9 @@ class ContextError(SpecchatError):
     """The prompt does not fit the context (exit code 4)."""
 
     exit_code = 4
+
+
+class OutputError(SpecchatError):
+    """What was asked for cannot be written anywhere (exit code 5)."""
+
+    exit_code = 5

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import signal
 import sys
 import threading
 from collections.abc import Sequence
@@ -59,14 +60,16 @@ def run(arguments: OneShot) -> int:
         finally:
             ended.set()
 
-    # Not Thread.join: interrupted by Ctrl+C, it takes the thread for ended (Python 3.10 to 3.12).
+    # Not KeyboardInterrupt: raised while the thread begins it would leave it running. And not Thread.join:
+    # interrupted, it takes the thread for ended (Python 3.10 to 3.12).
+    before = signal.signal(signal.SIGINT, lambda *_: interrupt.set())
     ended = threading.Event()
-    threading.Thread(target=work, name="engine").start()
-    while not ended.is_set():
-        try:
+    try:
+        threading.Thread(target=work, name="engine").start()
+        while not ended.is_set():
             ended.wait(0.1 if sys.platform == "win32" else None)
-        except KeyboardInterrupt:
-            interrupt.set()
+    finally:
+        signal.signal(signal.SIGINT, before)
     result = outcome[0]
     if isinstance(result, SpecchatError) and interrupt.is_set():
         return 130  # an interrupted load looks like one that failed

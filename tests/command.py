@@ -56,7 +56,7 @@ def text_of(data: bytes) -> str:
 
 def running(
     *arguments: str | Path,
-    script: str = "import sys; from app.cli import main; sys.exit(main())",
+    script: str = "import sys; from app.start import main; sys.exit(main())",
     stdin: int = subprocess.DEVNULL,
     stderr: int = subprocess.PIPE,
     environment: Mapping[str, str] | None = None,

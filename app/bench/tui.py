@@ -19,7 +19,7 @@ from app.errors import SpecchatError
 from app.models.locate import find_model
 
 PROMPT = "Write a long story about a lighthouse, its keeper, and the ships that pass it at night."
-COMMAND = (sys.executable, "-c", "import sys; from app.cli import main; sys.exit(main())")
+COMMAND = (sys.executable, "-c", "import sys; from app.start import main; sys.exit(main())")
 SIZE = (120, 36)
 _PASTE = 1_000_000
 

@@ -31,7 +31,7 @@ from app.settings.file import settings_path
 from app.tui.options import data_folder
 
 ROOT = Path(__file__).parents[2]
-SPECCHAT = "import sys; from app.cli import main; sys.exit(main())"
+SPECCHAT = "import sys; from app.start import main; sys.exit(main())"
 _FRAME, _FRAME_END, _ASKS_FOR_FRAMES = b"\x1b[?2026h", b"\x1b[?2026l", b"\x1b[?2026$p"
 # A cold start on a machine that has other things to do takes many times what it takes otherwise.
 PATIENCE = 60.0
