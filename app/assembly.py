@@ -13,7 +13,7 @@ from app.attention import flash_attention_here, keep_habits
 from app.chat.template import Template, named_template
 from app.engine.control import ThroughputController
 from app.engine.costs import measured_of, numbers_of
-from app.engine.events import Finished
+from app.engine.events import Dropped, Finished
 from app.engine.loop import Engine
 from app.errors import SpecchatError, UsageError
 from app.knowledge import Knowledge, cache_folder, knowledge_file
@@ -122,6 +122,8 @@ class Assembly:
         self._draft_stack = self._stack.enter_context(ExitStack())
         # The files that proposers opened, by their names.
         self._files: dict[str, Path] = {}
+        # What became of proposers that failed, by their names.
+        self._dropped: dict[str, str] = {}
         self._knowledge = Knowledge(knowledge_file())
         self._told: set[str] = set()
         # The target's context: those of draft models use its numbers of threads.
@@ -363,7 +365,8 @@ class Assembly:
 
     def automatic(self) -> tuple[str, ...]:
         """The proposers that "auto" chooses from, pass by pass: those that need nothing else."""
-        return ("lookup", "draft") if self.setup.draft else ("lookup",)
+        draft = self.setup.draft is not None and "draft" not in self._dropped
+        return ("lookup", "draft") if draft else ("lookup",)
 
     def proposers(self, name: str, length: int) -> tuple[Proposer, ...]:
         """The proposer of that name, or for "auto" all that it chooses from."""
@@ -373,9 +376,12 @@ class Assembly:
     def proposer(self, name: str, length: int) -> Proposer:
         """The proposer of that name, with its model opened on first use.
 
-        length: tokens of the target's context; a draft with less would have to stop earlier.
+        length: tokens of the target's context; a draft with less would have to stop earlier. Raises
+        SpecchatError where it cannot be opened, or has failed.
         """
         kind = KINDS[name]
+        if name in self._dropped:
+            raise SpecchatError(self._dropped[name])
         known = self._proposers.get(name)
         if known is not None:
             return known
@@ -391,12 +397,30 @@ class Assembly:
         proposer.know(self._knowledge.get(self._proposer_name(name)))
         return proposer
 
+    def drop(self, event: Dropped) -> str:
+        """Use a proposer that failed no more, unless it is loaded again; what there is to say of it."""
+        file = self._files.get(event.proposer)
+        named = f"The draft {file.name}" if file else f"The proposer {event.proposer}"
+        mend = "download it again or choose another draft"
+        if file and event.proposer == "skip":
+            mend = f"delete {file}, and it is written anew"
+        why = f"computes no numbers (NaN or infinity), so its file is damaged: {mend}."
+        if not event.damaged:
+            why = f"failed: {event.reason}"
+        sentence = self._dropped[event.proposer] = f"{named} is switched off, as it {why}"
+        return sentence
+
+    def dropped(self, name: str) -> str | None:
+        """Why this proposer was switched off, None where it was not."""
+        return self._dropped.get(name)
+
     def set_draft(self, draft: str | None) -> None:
         """Unload the draft model, if one is loaded, and name another: it is opened on first use.
 
         No engine may use the proposer "draft" of before any more.
         """
         self._proposers.pop("draft", None)
+        self._dropped.pop("draft", None)
         self._files.pop("draft", None)
         self._draft_stack.close()
         self.setup = replace(self.setup, draft=draft)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from app.errors import OutputError
 
-_STDOUT, _STDERR = 1, 2
+_STDIN, _STDOUT, _STDERR = range(3)
 
 
 def take_streams() -> None:
@@ -21,6 +21,10 @@ def take_streams() -> None:
     """
     _hold_numbers()
     error, output = sys.stderr, sys.stdout
+    if sys.stdin is None:
+        sys.stdin = open(_STDIN, encoding="utf-8", closefd=False)  # noqa: SIM115 - it stays open
+        # The chat reads keys from the number of this one.
+        sys.__stdin__ = sys.stdin  # type: ignore[misc]
     if error is None:
         nowhere = open(_STDERR, "wb", closefd=False)  # noqa: SIM115 - it stays open
         sys.stderr = _Comments(nowhere, encoding="utf-8")

@@ -43,6 +43,10 @@ class Proposal:
 NOTHING = Proposal()
 
 
+class NoDraft(Exception):
+    """A proposer's own model computes nothing that could be proposed."""
+
+
 class RowSampler(Protocol):
     """A reply's sampling settings, applied to logits of any model with the target's vocabulary."""
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from proposers.base import DraftModel
+from proposers.base import DraftModel, NoDraft
 from proposers.confidence import Confidence
 
 # Positions whose acceptance is counted one by one; those behind count with the last.
@@ -174,9 +174,12 @@ class DraftRecord:
 
 def against_the_next(row: NDArray[np.float32], token: int) -> float:
     """The probability of a row's (V,) largest entry against the second largest alone: one look at the row
-    where a softmax takes an exponential for each token of the vocabulary."""
+    where a softmax takes an exponential for each token of the vocabulary. Raises NoDraft where they are no
+    numbers."""
     top = row[token]
     row[token] = -np.inf
     second = row.max()
     row[token] = top
+    if math.isnan(second - top):
+        raise NoDraft("its logits are no numbers")
     return 1 / (1 + math.exp(min(float(second - top), 50.0)))

@@ -5,6 +5,7 @@ Lost otherwise: a person who is shown a traceback, or a native abort, and does n
 
 from __future__ import annotations
 
+import json
 import random
 from pathlib import Path
 
@@ -91,6 +92,52 @@ def test_a_model_that_computes_no_numbers(ask: Ask, tmp_path: Path) -> None:
     """Lost otherwise: a traceback, where a file is damaged so that its logits are NaN."""
     path = write_tiny(tmp_path / "nan.gguf", extra={"llama.rope.freq_base": float("nan")})
     assert "NaN" in fault(ask, 3, "-p", "hi", "--model", path)
+
+
+@pytest.mark.parametrize("form", [(), ("--json",)])
+@pytest.mark.parametrize("proposer", ["draft", "auto"])
+def test_a_draft_that_computes_no_numbers(
+    ask: Ask, tiny_path: Path, tmp_path: Path, proposer: str, form: tuple[str, ...]
+) -> None:
+    """Lost otherwise: the answer, and a good model, which is downloaded again for its draft's fault."""
+    draft = write_tiny(tmp_path / "broken.gguf", extra={"llama.rope.freq_base": float("nan")})
+    common = (
+        "--threads",
+        "1",
+        "--temp",
+        "0",
+        "--max-tokens",
+        "20",
+        "-p",
+        "hi",
+        "--model",
+        tiny_path,
+        "--exact",
+    )
+    plain = ask(*common, "--proposer", "off")
+    outcome = ask(*common, *form, "--draft", draft, "--proposer", proposer, "--k", "3")
+    assert outcome.code == 0
+    assert (json.loads(outcome.out)["text"] if form else outcome.out.rstrip("\n")) == plain.out.rstrip("\n")
+    said = outcome.err.splitlines()
+    assert said[0] == (
+        "The draft broken.gguf is switched off, as it computes no numbers (NaN or infinity), so its file is "
+        "damaged: download it again or choose another draft."
+    )
+    assert len(said) == (1 if form else 2)
+
+
+def test_a_real_draft_that_is_damaged(ask: Ask, bundled: Path, tmp_path: Path) -> None:
+    """Lost otherwise: the answer, where 2 MB of a draft were overwritten."""
+    draft = tmp_path / "damaged.gguf"
+    data = bytearray(bundled.read_bytes())
+    middle = len(data) // 2
+    data[middle : middle + 2_000_000] = b"\xff" * 2_000_000
+    draft.write_bytes(data)
+    common = ("--temp", "0", "--max-tokens", "8", "--ctx", "256", "-p", "Say hello.", "--exact")
+    plain = ask(*common, "--proposer", "off")
+    outcome = ask(*common, "--draft", draft, "--proposer", "draft", "--k", "3")
+    assert outcome.code == plain.code == 0 and outcome.out == plain.out
+    assert "damaged.gguf is switched off" in outcome.err
 
 
 def test_an_unknown_architecture(ask: Ask, tmp_path: Path) -> None:

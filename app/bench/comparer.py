@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from app.assembly import Assembly
 from app.engine.control import ThroughputController
-from app.engine.events import Finished, Prefill, Request
+from app.engine.events import Dropped, Finished, Prefill, Request
 from app.engine.settings import Sampling
 from app.errors import SpecchatError
 from app.llama.context import Cancelled
@@ -115,6 +115,9 @@ class Comparer:
                 self._progress.prefill(event)
                 continue
             self._progress.clear()
+            if isinstance(event, Dropped):
+                # What follows would be the figures of another.
+                raise SpecchatError(self._assembly.drop(event))
             if isinstance(event, Finished):
                 return event
         raise AssertionError("a reply ends with Finished")

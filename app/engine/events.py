@@ -79,6 +79,18 @@ class Pass:
 
 
 @dataclass(frozen=True, slots=True)
+class Dropped:
+    """A proposer failed and drafts no more; the reply goes on without it.
+
+    damaged: its model computes no numbers; otherwise `reason` is what llama.cpp said.
+    """
+
+    proposer: str
+    damaged: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Tally:
     """Passes of one proposer."""
 
@@ -140,4 +152,4 @@ class Finished:
         return (self.decode_seconds - self.model_seconds) / self.passes if self.passes else None
 
 
-Event = Prefill | Pass | Finished
+Event = Prefill | Pass | Dropped | Finished

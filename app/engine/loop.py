@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from app.engine.calibration import calibrate
 from app.engine.control import LONGEST, Controller, Option
 from app.engine.costs import Measured
-from app.engine.events import Event, FinishReason, Pass, Prefill, Request, Value
+from app.engine.events import Dropped, Event, FinishReason, Pass, Prefill, Request, Value
+from app.engine.faults import Blame, Lost
 from app.engine.pace import ENOUGH, PlainPace
 from app.engine.reply import Reply
 from app.engine.sampling import Sampler
@@ -31,6 +32,7 @@ from app.engine.verify import Rule, block_rule, match_rule, verify_sampled
 from app.errors import ContextError
 from app.llama.context import Cancelled, Context
 from proposers.base import NOTHING, Distribution, Proposal, Proposer
+from proposers.off import Off
 
 # Widths at which what an earlier run measured is checked.
 CHECKED = (2, 8)
@@ -90,7 +92,8 @@ class Engine:
         return measured
 
     def generate(self, request: Request) -> Iterator[Event]:
-        """Answer a prompt. Yields Prefill, then a Pass for each pass, then one Finished.
+        """Answer a prompt. Yields Prefill, then a Pass for each pass, then one Finished; between them Dropped
+        for each proposer that failed, which is then taken out of `self.proposers`.
 
         `self.proposers` and `self.k` may be replaced between any two events. Closing the iterator early
         leaves the cache equal to what was committed.
@@ -154,8 +157,12 @@ class Engine:
             if self.controller.unmeasured(target.length, budget):
                 self.calibrate(prompt[-1:], budget)
         for proposer in self.proposers:
-            proposer.begin(self._history)
-            self._catch_up(proposer)
+            try:
+                with Blame(proposer):
+                    proposer.begin(self._history)
+                self._catch_up(proposer)
+            except Lost as lost:
+                yield self._drop(lost)
         statistics.prefill_seconds = time.perf_counter() - started
 
     def _decode(self, reply: Reply, request: Request, statistics: Statistics) -> Iterator[Event]:
@@ -175,6 +182,8 @@ class Engine:
             if room < 1:
                 return
             started = time.perf_counter()
+            # Told when the pass is done: whoever hears of it may stop here.
+            dropped: list[Dropped] = []
             target_before = target.seconds
             proposers = self.proposers
             proposers_before = sum(each.model_seconds for each in proposers)
@@ -184,22 +193,34 @@ class Engine:
                 self.k is not None or self.controller.asks()
             )
             for each in proposers:
-                if each not in begun:
-                    each.begin(history)
-                    reading += self._catch_up(each)
-                elif speculating and reply.tokens:
-                    # One that was not used learns from what it would have proposed.
-                    each.observe(history)
-            begun = proposers
+                try:
+                    if each not in begun:
+                        with Blame(each):
+                            each.begin(history)
+                        reading += self._catch_up(each)
+                    elif speculating and reply.tokens:
+                        # One that was not used learns from what it would have proposed.
+                        with Blame(each):
+                            each.observe(history)
+                except Lost as lost:
+                    dropped.append(self._drop(lost))
+            begun = self.proposers
             widest = min(room, target.widest)
             limit = min(widest, reply.wanted) - 1
-            proposer, k, floor, values = (
-                self._choose(proposers, limit) if speculating else (proposers[0], 0, 0.0, ())
-            )
-            # One token is read along with the first that is drafted.
-            if k > 0 and proposer.behind(history) > 1:
-                reading += self._read(proposer)
-            proposal = proposer.propose(history, k, sampler, rng, floor) if k > 0 else NOTHING
+            proposer, proposal = begun[0], NOTHING
+            values: tuple[Value, ...] = ()
+            try:
+                if speculating:
+                    proposer, k, floor, values = self._choose(begun, limit)
+                    # One token is read along with the first that is drafted.
+                    if k > 0 and self._behind(proposer) > 1:
+                        reading += self._read(proposer)
+                    if k > 0:
+                        with Blame(proposer):
+                            proposal = proposer.propose(history, k, sampler, rng, floor)
+            except Lost as lost:
+                dropped.append(self._drop(lost))
+                proposer, values = self.proposers[0], ()
             drafted = proposal.tokens
             chosen = time.perf_counter()
             padded = 0
@@ -243,9 +264,21 @@ class Engine:
             if self.threads is not None:
                 width = max(1 + len(drafted) + padded + replayed, target.narrowest)
                 target.use_threads(self.threads.observe(width, entry.target_seconds, time.perf_counter()))
+            yield from dropped
             yield entry
-        for each in begun:
-            each.observe(history)
+        for each in self.proposers:
+            if each in begun:
+                try:
+                    with Blame(each):
+                        each.observe(history)
+                except Lost as lost:
+                    yield self._drop(lost)
+
+    def _drop(self, lost: Lost) -> Dropped:
+        """Go on without a proposer that failed."""
+        left = tuple(each for each in self.proposers if each is not lost.proposer)
+        self.proposers = left or (Off(),)
+        return Dropped(lost.proposer.name, lost.damaged, str(lost))
 
     def _choose(
         self, proposers: Sequence[Proposer], limit: int
@@ -266,21 +299,27 @@ class Engine:
     def _option(self, proposer: Proposer, longest: int) -> Option:
         history = self._history
         least = self.controller.least_chance if self.k is None else 0.0
-        forecast = proposer.forecast(history, longest, least)
-        return Option(proposer.name, forecast, proposer.behind(history), proposer.stops, proposer.run)
+        with Blame(proposer):
+            forecast = proposer.forecast(history, longest, least)
+            return Option(proposer.name, forecast, proposer.behind(history), proposer.stops, proposer.run)
+
+    def _behind(self, proposer: Proposer) -> int:
+        with Blame(proposer):
+            return proposer.behind(self._history)
 
     def _catch_up(self, proposer: Proposer) -> float:
         """Let a proposer's model read what it has not, where it is likely to be used; seconds."""
         chosen_anyway = self.k is not None or len(self.proposers) == 1
-        if proposer.behind(self._history) == 0:
+        if self._behind(proposer) == 0:
             return 0.0
         if chosen_anyway or self.controller.promising(self._option(proposer, LONGEST)):
             return self._read(proposer)
         return 0.0
 
     def _read(self, proposer: Proposer) -> float:
-        behind, before = proposer.behind(self._history), proposer.model_seconds
-        proposer.catch_up(self._history)
+        behind, before = self._behind(proposer), proposer.model_seconds
+        with Blame(proposer):
+            proposer.catch_up(self._history)
         seconds = proposer.model_seconds - before
         self.controller.caught_up(proposer.name, behind, seconds)
         return seconds

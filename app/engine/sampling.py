@@ -14,9 +14,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.selection import NO_NUMBERS, largest, top_candidates
+from app.engine.selection import NoNumbers, largest, refuse_damage, top_candidates
 from app.engine.settings import Sampling
-from app.errors import SpecchatError
 from app.llama.candidates import Candidates
 from proposers.base import Distribution
 
@@ -39,14 +38,11 @@ class Sampler:
     def choose(self, row: Logits, history: Sequence[int], drafted: Sequence[int]) -> int:
         """The argmax of a row (V,) after penalties; the smaller id where two tie.
 
-        Raises SpecchatError for NaN.
+        Raises NoNumbers for rows that say nothing, see `_finite`.
         """
         if self.settings.penalised:
             row = self._penalise(row[None], history, drafted)[0]
-        token = int(row.argmax())
-        if math.isnan(row[token]):
-            raise SpecchatError(NO_NUMBERS)
-        return token
+        return _argmax(row)
 
     def draw(self, distribution: Distribution, rng: np.random.Generator) -> int:
         """A token by inversion: one uniform a token, so equal seeds meet equal choices."""
@@ -57,14 +53,14 @@ class Sampler:
     ) -> list[Distribution]:
         """Distributions of rows (n, V); the last row follows history + drafted, see RowSampler.
 
-        Raises SpecchatError for NaN.
+        Raises NoNumbers for rows that say nothing, see `_finite`.
         """
         settings = self.settings
         if settings.penalised:
             rows = self._penalise(rows, history, drafted)
         if self.greedy:
             one = np.ones(1)
-            return [Distribution(np.array([row.argmax()]), one) for row in rows]
+            return [Distribution(np.array([_argmax(row)]), one) for row in rows]
         if 0 < settings.top_k < rows.shape[1]:
             return self._truncate(*top_candidates(rows, settings.top_k))
         return [self._without_top_k(row) for row in rows]
@@ -100,7 +96,7 @@ class Sampler:
         b > t fails for equal logits only. Penalties lower at most `penalty_window` tokens of S, so top-k
         and one more keep t or more: b is at least t, and is t only if two of these have it.
 
-        Raises SpecchatError for NaN.
+        Raises NoNumbers for rows that say nothing, see `_finite`.
         """
         settings = self.settings
         tokens, logits = candidates.tokens[: 1 + len(drafted)], candidates.logits[: 1 + len(drafted)]
@@ -150,6 +146,8 @@ class Sampler:
     def _truncate(self, tokens: NDArray[np.int64], logits: Logits) -> list[Distribution]:
         """Top-p, min-p and temperature on candidates (n, m), sorted, that top-k kept."""
         settings = self.settings
+        if not np.isfinite(logits[:, 0]).all():
+            logits = np.array([row if math.isfinite(row[0]) else _finite(row) for row in logits])
         centred = logits.astype(np.float64)
         centred -= centred[:, :1]
         tempered = np.exp(centred / settings.temperature)
@@ -171,6 +169,8 @@ class Sampler:
         settings = self.settings
         size = len(row)
         top = row.max()
+        if not math.isfinite(top):
+            row, top = _finite(row), np.float32(0.0)
         if settings.top_p < 1.0:
             total = float(np.exp(row - top, dtype=np.float64).sum())
             count = min(_NUCLEUS, size)
@@ -192,6 +192,24 @@ class Sampler:
             kept_logits = row[chosen]
         weights = np.exp((kept_logits - top).astype(np.float64) / settings.temperature)
         return Distribution(chosen, weights / weights.sum())
+
+
+def _argmax(row: Logits) -> int:
+    token = int(row.argmax())
+    if not math.isfinite(row[token]):
+        _finite(row)
+    return token
+
+
+def _finite(row: Logits) -> Logits:
+    """A row (m,) whose largest entry is no finite number, as one that says the same with 0 at the token that
+    is certain. Raises NoNumbers where there is none: for NaN, for several of infinity, for nothing but minus
+    infinity."""
+    top = row.max()
+    refuse_damage(top, row[None])
+    if top == -math.inf:
+        raise NoNumbers
+    return np.where(row == math.inf, 0.0, -math.inf).astype(np.float32)
 
 
 def draw_index(weights: NDArray[np.float64], rng: np.random.Generator) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from app.assembly import Assembly, Setup, template_for
 from app.chat.message import Message
 from app.chat.prompt import encode
-from app.engine.events import Finished
+from app.engine.events import Dropped, Finished
 from app.errors import SpecchatError
 from app.llama.settings import ContextSettings, ModelSettings
 from app.process.messages import Asked, Load, Loaded, Option, SetProposer, Switched
@@ -102,7 +102,7 @@ class LoadedModel:
         assembly = self.assembly
         found = []
         for kind in KINDS.values():
-            problem = None
+            problem = assembly.dropped(kind.name)
             if kind.model == "draft" and assembly.setup.draft is None:
                 problem = "no draft model is loaded"
             found.append(Option(kind.name, kind.summary, problem))
@@ -124,6 +124,13 @@ class LoadedModel:
                 return Asked(command.name, self._question)
             problem = str(error)
         return Switched(self.chosen, self.options(), self._draft_name(), problem)
+
+    def drop(self, event: Dropped) -> tuple[str, Switched]:
+        """A proposer failed in mid-reply, and the engine goes on without it: what to say, and what is on."""
+        sentence = self.assembly.drop(event)
+        if self.chosen == event.proposer:
+            self.chosen = "off"
+        return sentence, Switched(self.chosen, self.options(), self._draft_name(), None)
 
     def set_draft(self, draft: str | None) -> Switched:
         """Load another draft model and use it, or unload the one that there is."""

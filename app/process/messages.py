@@ -178,7 +178,8 @@ class Loading:
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """What memory was too short for, such as the whole context: a sentence to keep in sight."""
+    """What memory was too short for, such as the whole context, or that a draft has failed: a sentence to
+    keep in sight."""
 
     sentence: str
 

@@ -8,8 +8,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from app.engine.events import Finished, Pass, Prefill, Request
-from app.engine.loop import Engine
+from app.engine.events import Dropped, Finished, Pass, Prefill, Request
 from app.errors import SpecchatError
 from app.models.fit import Memory
 from app.process.candidates import candidates
@@ -39,6 +38,7 @@ from app.process.messages import (
     SetProposer,
     Step,
     Steps,
+    Switched,
     TooLong,
 )
 from app.process.pieces import Pieces, begun_whole
@@ -182,12 +182,20 @@ class Service:
                     sent = now
             elif isinstance(event, Prefill):
                 self._deliver(Reading(command.identity, event))
+            elif isinstance(event, Dropped):
+                self._drop(loaded, event)
             else:
                 if batch:
                     self._deliver(Steps(command.identity, tuple(batch), plain))
                 self._deliver(Done(command.identity, event))
                 loaded.remember(event)
             self._between_passes(loaded)
+
+    def _drop(self, loaded: LoadedModel, event: Dropped) -> str:
+        sentence, switched = loaded.drop(event)
+        self._deliver(Noted(sentence))
+        self._deliver(switched)
+        return sentence
 
     def _compare(self, loaded: LoadedModel, command: Compare) -> None:
         self._identity = command.identity
@@ -201,14 +209,23 @@ class Service:
             switched = loaded.set_proposer(SetProposer(name))
             problem = switched.question if isinstance(switched, Asked) else switched.problem
             if problem is None:
-                finished = self._compared(engine, command, prompt, name)
-                if finished.reason == "cancelled":
+                outcome = self._compared(loaded, command, prompt, name)
+                if isinstance(outcome, str):
+                    problem = outcome
+                elif outcome.reason == "cancelled":
                     break
+                else:
+                    finished = outcome
             divergence = comparison.divergence(finished) if finished else None
             self._deliver(Compared(command.identity, name, finished, divergence, problem, last))
-        loaded.set_proposer(SetProposer(before))
+        restored = loaded.set_proposer(SetProposer(before))
+        if isinstance(restored, Switched) and restored.problem:
+            self._deliver(restored)
 
-    def _compared(self, engine: Engine, command: Compare, prompt: Sequence[int], name: str) -> Finished:
+    def _compared(
+        self, loaded: LoadedModel, command: Compare, prompt: Sequence[int], name: str
+    ) -> Finished | str:
+        """The reply of one proposer, or why it failed."""
         request = Request(
             prompt=tuple(prompt),
             sampling=command.sampling,
@@ -217,9 +234,13 @@ class Service:
             k=command.k,
         )
         tokens, sent = 0, 0.0
-        for event in engine.generate(request):
+        for event in loaded.engine.generate(request):
             if isinstance(event, Finished):
                 return event
+            if isinstance(event, Dropped):
+                sentence = self._drop(loaded, event)
+                if event.proposer == name:
+                    return sentence
             tokens += len(event.tokens) if isinstance(event, Pass) else 0
             now = time.perf_counter()
             if now - sent >= BATCH_SECONDS:

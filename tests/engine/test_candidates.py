@@ -157,10 +157,12 @@ def test_ties_never_change_a_distribution() -> None:
 
 def test_numbers_that_are_none_are_told() -> None:
     """Lost otherwise: the sentence that says that the file is damaged."""
-    candidates = Candidates(np.arange(50, dtype=np.int32)[None], np.full((1, 50), np.nan, np.float32))
-    for settings in (Sampling(), GREEDY):
-        with pytest.raises(SpecchatError, match="NaN"):
-            Sampler(settings).among(candidates, [1], ())
+    tokens = np.tile(np.arange(50, dtype=np.int32), (2, 1))
+    for damage in (np.full(50, np.nan), [np.nan] + [1.0] * 49, [np.inf] * 2 + [1.0] * 48):
+        candidates = Candidates(tokens, np.array([[3.0] * 25 + [1.0] * 25, damage], np.float32))
+        for settings in (Sampling(), GREEDY, Sampling(repeat_penalty=1.1)):
+            with pytest.raises(SpecchatError, match="NaN"):
+                Sampler(settings).among(candidates, [1], (4,))
 
 
 class Counted(Context):

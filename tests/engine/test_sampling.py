@@ -7,8 +7,9 @@ disagree about it says nothing: such rows are left out, and few may be.
 
 from __future__ import annotations
 
+import warnings
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -19,7 +20,7 @@ from scipy.stats import chisquare
 
 from app.engine.sampling import Logits, Sampler, draw_index
 from app.engine.settings import Sampling
-from app.errors import UsageError
+from app.errors import SpecchatError, UsageError
 from proposers.base import Distribution
 from tests.enumeration import outcomes
 
@@ -173,6 +174,63 @@ def test_tokens_that_the_model_rules_out_stay_out(top_k: int) -> None:
         sampler = Sampler(replace(settings, top_k=top_k))
         (distribution,) = sampler.distributions(row[None], [3, 4, 1500], ())
         assert as_mapping(distribution).keys() == {3, 1500, 1999}
+
+
+GREEDY = {"greedy": replace(OFF, temperature=0.0), "greedy, penalties": replace(PENALTIES, temperature=0.0)}
+# The last entries lie behind the whole blocks in which a long row is looked through.
+DAMAGE: dict[str, Callable[[Logits], None]] = {
+    "NaN": lambda row: row.fill(np.nan),
+    "one NaN": lambda row: row.__setitem__(17, np.nan),
+    "one NaN at the end": lambda row: row.__setitem__(-1, np.nan),
+    "infinity": lambda row: row.fill(np.inf),
+    "two of infinity": lambda row: row.__setitem__([3, -1], np.inf),
+    "infinity and NaN": lambda row: row.__setitem__([3, -1], [np.inf, np.nan]),
+    "nothing possible": lambda row: row.fill(-np.inf),
+}
+
+
+def every_way(settings: Sampling, rows: Logits) -> Iterator[Callable[[], object]]:
+    """Each way through the sampler that these settings take."""
+    sampler = Sampler(settings)
+    drafted = list(range(len(rows) - 1))
+    yield lambda: sampler.distributions(rows, [3, 5], drafted)
+    if sampler.greedy:
+        yield lambda: [sampler.choose(row, [3, 5], drafted[:index]) for index, row in enumerate(rows)]
+
+
+@pytest.mark.parametrize("size", [60, 20_011])
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("name", [*CASES, *GREEDY])
+def test_rows_that_say_nothing_are_told(name: str, damage: str, size: int) -> None:
+    """Else a damaged model ends in an IndexError, or says tokens that nobody computed."""
+    for number, bad in ((1, 0), (3, 1)):
+        # Equal logits, so that other rows have more candidates than they need.
+        rows = np.random.default_rng(1).integers(0, 9, (number, size)).astype(np.float32)
+        DAMAGE[damage](rows[bad])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for way in every_way((CASES | GREEDY)[name], rows):
+                with pytest.raises(SpecchatError, match=r"NaN or infinity.*download it again"):
+                    way()
+
+
+@pytest.mark.parametrize("size", [60, 20_011])
+@pytest.mark.parametrize("name", [*CASES, *GREEDY])
+def test_a_token_of_infinite_logit_is_certain(name: str, size: int) -> None:
+    """Else a row that says clearly what comes next is taken for damage, or makes the figures NaN."""
+    settings = (CASES | GREEDY)[name]
+    sampler = Sampler(settings)
+    for place in (0, 5, size - 1):
+        rows = np.random.default_rng(1).integers(0, 9, (2, size)).astype(np.float32)
+        rows[0, place] = np.inf
+        rows[1, 9] = -np.inf
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            certain, usual = sampler.distributions(rows, [3, 5], [4])
+            assert sampler.choose(rows[0], [3, 5], []) == place or not sampler.greedy
+        assert as_mapping(certain) == {place: 1.0}
+        assert 9 not in as_mapping(usual) and sum(as_mapping(usual).values()) == pytest.approx(1)
+        assert sampler.draw(certain, np.random.default_rng(0)) == place
 
 
 def counts_seen(distribution: Distribution, size: int) -> list[int]:

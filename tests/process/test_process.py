@@ -24,6 +24,7 @@ from app.process.messages import (
     Failed,
     FindDrafts,
     Load,
+    Noted,
     SetDraft,
     SetK,
     SetProposer,
@@ -133,6 +134,51 @@ def test_a_draft_is_loaded_used_and_unloaded(tiny_path: Path, tiny_draft_path: P
         assert unloaded.draft is None and unloaded.proposer == "auto"
         session.send(places)
         assert not any(each.loaded for each in session.until(Drafts).candidates)
+
+
+def test_a_draft_that_fails_is_told_and_the_reply_goes_on(
+    tiny_path: Path, tiny_draft_path: Path, tmp_path: Path
+) -> None:
+    """Lost otherwise: this reply and each one that follows, and the target gets the blame."""
+    broken = write_tiny(tmp_path / "broken.gguf", extra={"llama.rope.freq_base": float("nan")})
+    with serving(tiny_path) as session:
+        session.send(SetDraft(str(broken)))
+        assert session.until(Switched).proposer == "draft"
+        _, done = session.reply(generate(1, proposer="draft", k=3))
+        assert (done.finished.reason, len(done.finished.token_ids)) == ("length", 24)
+        (noted,) = [event for event in session.seen if isinstance(event, Noted)]
+        assert "broken.gguf is switched off" in noted.sentence and "choose another" in noted.sentence
+        (switched,) = [event for event in session.seen if isinstance(event, Switched)]
+        assert switched.proposer == "off"
+        (option,) = [option for option in switched.options if option.name == "draft"]
+        assert option.problem == noted.sentence
+        # It is not tried again, by whatever name.
+        _, done = session.reply(generate(2, proposer="auto"))
+        assert done.finished.reason == "length"
+        assert not any(isinstance(event, (Noted, Failed)) for event in session.seen)
+        _, done = session.reply(generate(3, proposer="draft"))
+        (refused,) = [event for event in session.seen if isinstance(event, Switched)]
+        assert refused.problem == noted.sentence and done.finished.reason == "length"
+        session.seen.clear()
+        session.send(Compare(4, ASK, GREEDY, 1, ("off", "draft"), 8, 3))
+        session.until(Compared)
+        assert session.until(Compared).problem == noted.sentence
+        session.send(SetDraft(str(tiny_draft_path)))
+        assert session.until(Switched).problem is None
+        _, done = session.reply(generate(5, proposer="draft", k=3))
+        assert done.finished.by_proposer["draft"].accepted > 0
+
+
+def test_a_comparison_says_which_draft_failed(tiny_path: Path, tmp_path: Path) -> None:
+    """Lost otherwise: figures of plain decoding under a draft's name."""
+    broken = write_tiny(tmp_path / "broken.gguf", extra={"llama.rope.freq_base": float("nan")})
+    with serving(tiny_path) as session:
+        session.send(SetDraft(str(broken)))
+        session.until(Switched)
+        session.send(Compare(1, ASK, GREEDY, 1, ("off", "draft", "lookup"), 8, 3))
+        plain, draft, lookup = (session.until(Compared) for _ in range(3))
+    assert plain.finished and lookup.finished and lookup.last
+    assert draft.finished is None and "broken.gguf is switched off" in (draft.problem or "")
 
 
 def test_compare_runs_each_proposer_and_says_where_replies_part(tiny_path: Path) -> None:

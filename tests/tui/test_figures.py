@@ -196,7 +196,7 @@ def play(engine: Engine, live: LiveFigures, max_tokens: int, **other: object) ->
         elif isinstance(event, Pass):
             live.record(event)
             live.measured(engine.pace.seconds_per_token())
-        else:
+        elif isinstance(event, Finished):
             return event
     raise AssertionError("no Finished")
 

@@ -321,6 +321,15 @@ def test_a_piped_document_is_attached_and_the_keyboard_is_the_terminals(home: Ho
     ]
 
 
+def test_a_chat_whose_input_is_closed_is_typed_into(home: Home, tiny_path: Path) -> None:
+    """Lost otherwise: the chat, to a traceback, where a script closed what it does not need."""
+    command = ("sh", "-c", 'exec "$@" <&-', "sh", *python(*QUICK, "--model", tiny_path))
+    with Terminal(home, command) as terminal:
+        terminal.wait_for(READY)
+        terminal.type("typed all the same")
+        terminal.wait_for("typed all the same")
+
+
 def test_a_chat_without_a_screen_says_what_to_do(home: Home) -> None:
     """Lost otherwise: a file full of escape sequences, and a terminal that waits for keys unseen."""
     with Terminal(home, ("/bin/sh", "-c", '"$0" "$@" > out', *python())) as terminal:
