@@ -22,7 +22,7 @@ from app.engine.calibration import calibrate
 from app.engine.control import LONGEST, Controller, Option
 from app.engine.costs import Measured
 from app.engine.events import Dropped, Event, FinishReason, Pass, Prefill, Request, Value
-from app.engine.faults import Blame, Lost
+from app.engine.faults import FAULTS, Lost
 from app.engine.pace import ENOUGH, PlainPace
 from app.engine.reply import Reply
 from app.engine.sampling import Sampler
@@ -158,11 +158,10 @@ class Engine:
                 self.calibrate(prompt[-1:], budget)
         for proposer in self.proposers:
             try:
-                with Blame(proposer):
-                    proposer.begin(self._history)
+                proposer.begin(self._history)
                 self._catch_up(proposer)
-            except Lost as lost:
-                yield self._drop(lost)
+            except FAULTS as fault:
+                yield self._drop(Lost.of(proposer, fault))
         statistics.prefill_seconds = time.perf_counter() - started
 
     def _decode(self, reply: Reply, request: Request, statistics: Statistics) -> Iterator[Event]:
@@ -195,15 +194,13 @@ class Engine:
             for each in proposers:
                 try:
                     if each not in begun:
-                        with Blame(each):
-                            each.begin(history)
+                        each.begin(history)
                         reading += self._catch_up(each)
                     elif speculating and reply.tokens:
                         # One that was not used learns from what it would have proposed.
-                        with Blame(each):
-                            each.observe(history)
-                except Lost as lost:
-                    dropped.append(self._drop(lost))
+                        each.observe(history)
+                except FAULTS as fault:
+                    dropped.append(self._drop(Lost.of(each, fault)))
             begun = self.proposers
             widest = min(room, target.widest)
             limit = min(widest, reply.wanted) - 1
@@ -213,13 +210,12 @@ class Engine:
                 if speculating:
                     proposer, k, floor, values = self._choose(begun, limit)
                     # One token is read along with the first that is drafted.
-                    if k > 0 and self._behind(proposer) > 1:
+                    if k > 0 and proposer.behind(history) > 1:
                         reading += self._read(proposer)
                     if k > 0:
-                        with Blame(proposer):
-                            proposal = proposer.propose(history, k, sampler, rng, floor)
-            except Lost as lost:
-                dropped.append(self._drop(lost))
+                        proposal = proposer.propose(history, k, sampler, rng, floor)
+            except FAULTS as fault:
+                dropped.append(self._drop(Lost.of(proposer, fault)))
                 proposer, values = self.proposers[0], ()
             drafted = proposal.tokens
             chosen = time.perf_counter()
@@ -269,10 +265,9 @@ class Engine:
         for each in self.proposers:
             if each in begun:
                 try:
-                    with Blame(each):
-                        each.observe(history)
-                except Lost as lost:
-                    yield self._drop(lost)
+                    each.observe(history)
+                except FAULTS as fault:
+                    yield self._drop(Lost.of(each, fault))
 
     def _drop(self, lost: Lost) -> Dropped:
         """Go on without a proposer that failed."""
@@ -299,27 +294,24 @@ class Engine:
     def _option(self, proposer: Proposer, longest: int) -> Option:
         history = self._history
         least = self.controller.least_chance if self.k is None else 0.0
-        with Blame(proposer):
+        try:
             forecast = proposer.forecast(history, longest, least)
             return Option(proposer.name, forecast, proposer.behind(history), proposer.stops, proposer.run)
-
-    def _behind(self, proposer: Proposer) -> int:
-        with Blame(proposer):
-            return proposer.behind(self._history)
+        except FAULTS as fault:
+            raise Lost.of(proposer, fault) from fault
 
     def _catch_up(self, proposer: Proposer) -> float:
         """Let a proposer's model read what it has not, where it is likely to be used; seconds."""
         chosen_anyway = self.k is not None or len(self.proposers) == 1
-        if self._behind(proposer) == 0:
+        if proposer.behind(self._history) == 0:
             return 0.0
         if chosen_anyway or self.controller.promising(self._option(proposer, LONGEST)):
             return self._read(proposer)
         return 0.0
 
     def _read(self, proposer: Proposer) -> float:
-        behind, before = self._behind(proposer), proposer.model_seconds
-        with Blame(proposer):
-            proposer.catch_up(self._history)
+        behind, before = proposer.behind(self._history), proposer.model_seconds
+        proposer.catch_up(self._history)
         seconds = proposer.model_seconds - before
         self.controller.caught_up(proposer.name, behind, seconds)
         return seconds
