@@ -122,22 +122,18 @@ def estimate(
     flash_attention: bool = True,
     mmap: bool = True,
     copies: Copies | None = None,
-    whole_window: bool = True,
 ) -> Estimate:
     """Memory of a model that runs on the CPU with this context.
 
     cache_type: as --kv-type has it. chunk: tokens of one prefill step. copies: which weights the CPU holds
     reordered; None for what this kind of processor usually does.
     """
-    held = parts(
-        header,
-        context_length,
-        cache_type,
-        chunk,
-        flash_attention=flash_attention,
-        copies=copies,
-        whole_window=whole_window,
-    )
+    held = parts(header, context_length, cache_type, chunk, flash_attention=flash_attention, copies=copies)
+    return on_cpu(held, mmap=mmap)
+
+
+def on_cpu(held: Parts, *, mmap: bool) -> Estimate:
+    """The pieces together, where all of them are on the CPU."""
     weights = sum(held.layers) + held.table + held.head
     copied = sum(held.copies) + held.head_copy
     # Without a map there is no file beside the copy, save for a table that is both looked up and copied.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from app.models.estimate import Copies, Estimate, Parts, estimate, has_window, parts, snapshots_worth
+from app.models.estimate import Copies, Estimate, Parts, estimate, has_window, on_cpu, parts, snapshots_worth
 from app.models.gguf import Header
 
 __all__ = ["DEFAULT_CONTEXT", "SMALLEST_CONTEXT", "Estimate", "Fit", "Memory", "estimate", "fit"]
@@ -195,18 +195,7 @@ def _fit(
     return Fit(
         context_length=length,
         gpu_layers=gpu_layers if gpu_layers >= 0 or whole else layers,
-        estimate=_sum(
-            estimate(
-                each,
-                length,
-                cache_type,
-                flash_attention=flash_attention,
-                mmap=mmap,
-                copies=copies,
-                whole_window=whole_window or each is not header,
-            )
-            for each in headers
-        ),
+        estimate=_sum(on_cpu(held, mmap=mmap) for held in pieces(length)),
         gpu=need(length, layers).gpu,
         whole_window=whole_window,
         problem=problem,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,7 @@ from proposers.base import Proposer
 from proposers.draft import Draft
 from proposers.lookup import Lookup
 from proposers.off import Off
+from tests.engine.replies import finish
 from tests.tiny import write_tiny
 
 GREEDY = Sampling(temperature=0.0)
@@ -68,16 +69,6 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 def request(prompt: tuple[int, ...] = PROMPT, sampling: Sampling = GREEDY, **other: int | None) -> Request:
     return Request(prompt, sampling, seed=7, **{"max_tokens": 96, "k": 4, **other})  # type: ignore[arg-type]
-
-
-def finish(engine: Engine, wanted: Request, each: Callable[[Pass], None] = lambda entry: None) -> Finished:
-    """Run a reply to its end, looking at each pass."""
-    for event in engine.generate(wanted):
-        if isinstance(event, Pass):
-            each(event)
-        elif isinstance(event, Finished):
-            return event
-    raise AssertionError("no Finished")
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "warm"])

@@ -23,6 +23,7 @@ from proposers.draft import Draft
 from proposers.lookup import Lookup
 from proposers.off import Off
 from tests.architectures import KINDS, Kind, write_architecture
+from tests.engine.replies import finish
 
 LENGTH = 900
 GREEDY = Sampling(temperature=0.0)
@@ -84,16 +85,6 @@ def bench(request: pytest.FixtureRequest, architectures: Callable[..., Model]) -
 
 def request(prompt: tuple[int, ...] = PROMPT, k: int | None = 4, tokens: int = 48) -> Request:
     return Request(prompt, GREEDY, seed=7, max_tokens=tokens, k=k)
-
-
-def finish(engine: Engine, wanted: Request, each: Callable[[Pass], None] = lambda entry: None) -> Finished:
-    """Run a reply to its end, looking at each pass."""
-    for event in engine.generate(wanted):
-        if isinstance(event, Pass):
-            each(event)
-        elif isinstance(event, Finished):
-            return event
-    raise AssertionError("no Finished")
 
 
 @pytest.mark.parametrize("prompt", [PROMPT, LONG], ids=["short", "long"])

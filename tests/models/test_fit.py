@@ -24,7 +24,7 @@ from app.llama.placement import buffers, forget_buffers
 from app.llama.quantise import FileType
 from app.llama.settings import ContextSettings
 from app.loading import cpu_copies
-from app.models.estimate import has_window, parts, repacked_types, state_bytes
+from app.models.estimate import has_window, parts, repacked_types, snapshots_worth, state_bytes
 from app.models.fit import DEFAULT_CONTEXT, SMALLEST_CONTEXT, Memory, estimate, fit
 from app.models.gguf import read_header
 from tests.architectures import write_architecture
@@ -411,6 +411,14 @@ def test_snapshots_are_part_of_what_is_needed(architecture: str, tmp_path: Path)
     # llama.cpp logs hundredths of a MiB.
     assert estimated[1] - estimated[0] == pytest.approx(sizes[1] - sizes[0], abs=20_000)
     assert estimated[1] > estimated[0]
+
+
+def test_snapshots_are_part_of_what_is_shown(tmp_path: Path) -> None:
+    """Lost otherwise: a list of models that calls a smaller number needed than the fit went by."""
+    header = read_header(write_architecture(tmp_path / "m.gguf", "lfm2"))
+    shown = fit(header, Memory(PLENTY), 256).estimate
+    assert snapshots_worth(header) > 0
+    assert shown.cache - estimate(header, 256, "f16").cache == snapshots_worth(header) * state_bytes(header)
 
 
 def test_copies_of_a_state_are_part_of_what_is_needed(tmp_path: Path) -> None:
