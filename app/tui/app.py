@@ -26,15 +26,15 @@ from app.chat.conversation import Conversation
 from app.errors import SpecchatError
 from app.process.client import Link
 from app.process.messages import Count, Event, FindDrafts, Loaded
+from app.session.chat import Chat, Wishes
+from app.session.keeper import Keeper
 from app.settings.values import Settings
 from app.tui.actions import ACTIONS
 from app.tui.box import Box
-from app.tui.chat import Chat, Wishes
 from app.tui.clipboard import copy
 from app.tui.dialogues import Dialogues
 from app.tui.foot import Foot
 from app.tui.header import Header
-from app.tui.keeper import Keeper
 from app.tui.keys import bindings, keys_in_force, shown_keys
 from app.tui.options import ChatOptions, remember_model
 from app.tui.panel.panel import SpeculationPanel

@@ -285,7 +285,7 @@ def test_a_larger_context_or_a_shorter_message(tmp_path: Path) -> None:
 def test_a_reply_is_kept_as_it_grows_and_can_be_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.tui.chat.SAVE_SECONDS", 0.0)
+    monkeypatch.setattr("app.session.chat.SAVE_SECONDS", 0.0)
 
     async def body() -> None:
         async with chatting(tmp_path) as chat:

@@ -14,8 +14,8 @@ from textual.widget import Widget
 from app.colours import LOOKS
 from app.engine.events import Finished, Pass, Prefill, Value
 from app.process.messages import Option
+from app.session.figures import READY, EngineState, LiveFigures, PanelFigures
 from app.tui.panel.explain import ExplainScreen, explanations
-from app.tui.panel.figures import READY, EngineState, LiveFigures, PanelFigures
 from app.tui.panel.panel import SpeculationPanel, why_lines
 from app.tui.panel.strip import SpeculationStrip, strip_lines
 from app.tui.theme import DARK, LIGHT, THEMES

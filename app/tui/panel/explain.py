@@ -13,9 +13,9 @@ from textual.content import Content
 from textual.widgets import Static
 
 from app.models.memory_words import way_back
+from app.session.figures import WINDOW_SECONDS, PanelFigures
 from app.tui.dialogs.dialogue import Dialogue
 from app.tui.panel.drawing import UNKNOWN, percent, rate, ratio, seconds, whole
-from app.tui.panel.figures import WINDOW_SECONDS, PanelFigures
 
 
 @dataclass(frozen=True, slots=True)

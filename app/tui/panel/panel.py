@@ -15,9 +15,9 @@ from textual.theme import Theme
 from app.chat.gate import clean
 from app.engine.control import LEAST_GAIN
 from app.process.messages import Option
+from app.session.figures import READY, EngineState, PanelFigures
 from app.tui.actions import BY_NAME
 from app.tui.panel.drawing import UNKNOWN, bar, big, percent, rate, ratio, seconds, sparkline, whole
-from app.tui.panel.figures import READY, EngineState, PanelFigures
 from app.tui.theme import THEMES, origin_style
 
 # Lines do not grow beyond this where there is more room: eyes lose the way to a far number.

@@ -10,8 +10,8 @@ from textual.strip import Strip
 from textual.theme import Theme
 from textual.widget import Widget
 
+from app.session.figures import READY, EngineState, PanelFigures
 from app.tui.panel.drawing import bar, percent, rate, ratio, sparkline, whole
-from app.tui.panel.figures import READY, EngineState, PanelFigures
 from app.tui.panel.panel import (
     changed_rows,
     draft_length,

@@ -16,13 +16,13 @@ from app.engine.settings import Sampling
 from app.llama.context import Context
 from app.llama.model import Model
 from app.llama.settings import ContextSettings
-from app.tui.panel.drawing import bar, big, percent, rate, ratio, seconds, sparkline, whole
-from app.tui.panel.figures import (
+from app.session.figures import (
     COURSE,
     WINDOW_SECONDS,
     LiveFigures,
     PanelFigures,
 )
+from app.tui.panel.drawing import bar, big, percent, rate, ratio, seconds, sparkline, whole
 from proposers.lookup import Lookup
 from tests.tiny import write_tiny
 

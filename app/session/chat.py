@@ -45,8 +45,8 @@ from app.process.messages import (
     Switched,
     TooLong,
 )
-from app.tui.growing import Growing, resumable
-from app.tui.panel.figures import EngineState, LiveFigures
+from app.session.figures import EngineState, LiveFigures
+from app.session.growing import Growing, resumable
 
 # A crash loses at most this much of a reply.
 SAVE_SECONDS = 1.0
