@@ -3,19 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from app.engine.events import Finished, FinishReason, Pass, Prefill, Tally
 from app.process.messages import (
+    Asked,
+    Cancel,
     Command,
+    Compare,
+    Count,
     Done,
+    Drafts,
     Event,
+    Failed,
+    FindDrafts,
+    FindModels,
     Generate,
     Load,
     Loaded,
+    Models,
     Option,
+    Quit,
     Reading,
+    SetDraft,
+    SetProposer,
     Step,
     Steps,
+    Switched,
+    ended_by,
 )
 
 OPTIONS = (
@@ -25,6 +40,14 @@ OPTIONS = (
     Option("skip", "fewer layers", None),
     Option("auto", "now lookup", None),
 )
+# What answers what.
+ANSWERED: dict[type[Event], tuple[type[Command], ...]] = {
+    Loaded: (Load,),
+    Switched: (SetProposer, SetDraft),
+    Asked: (SetProposer,),
+    Drafts: (FindDrafts,),
+    Models: (FindModels,),
+}
 LOADED = Loaded("Test Model", "/models/test.gguf", "llama 1M", 8192, 8192, OPTIONS, None)
 
 
@@ -32,7 +55,9 @@ class ScriptedEngine:
     """Stands where EngineClient does. Nothing is answered unless a test says so."""
 
     def __init__(self) -> None:
+        # Without the numbers of those that nothing but one event answers.
         self.sent: list[Command] = []
+        self._numbers: dict[type[Command], int] = {}
         self.starts = 0
         self.closed = False
         self._deliver: Callable[[Event], None] = lambda event: None
@@ -42,15 +67,25 @@ class ScriptedEngine:
         self._deliver = deliver
 
     def send(self, command: Command) -> None:
-        self.sent.append(command)
+        if not isinstance(command, Quit):
+            self._numbers[type(command)] = command.identity
+        numberless = not isinstance(command, (Generate, Compare, Cancel, Count, Quit))
+        self.sent.append(replace(command, identity=0) if numberless else command)  # type: ignore
 
     def close(self) -> None:
         self.closed = True
 
     def tell(self, *events: Event) -> None:
-        """Make the engine say this."""
+        """Make the engine say this: events without an identity end the newest command of their kind."""
         for event in events:
+            if type(event) in ANSWERED and ended_by(event) == 0:
+                number = max(self._numbers.get(kind, 0) for kind in ANSWERED[type(event)])
+                event = replace(event, identity=number)  # type: ignore
             self._deliver(event)
+
+    def fail(self, kind: type[Command], message: str) -> None:
+        """The newest command of a kind fails."""
+        self.tell(Failed(self._numbers[kind], message))
 
     def last(self, kind: type[Command]) -> Command:
         """The newest command of a kind."""
