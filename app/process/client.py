@@ -15,8 +15,9 @@ from typing import IO, BinaryIO, Protocol, cast
 
 from app.chat.gate import clean
 from app.children import how_it_ended, python_command
+from app.process.endings import Endings
 from app.process.frames import read_frame, write_frame
-from app.process.messages import Cancel, Command, Crashed, Event, Failed, Quit, ended_by
+from app.process.messages import Command, Crashed, Event, Quit
 
 CHILD = python_command("app.process.child")
 _LAST_BYTES = 4000
@@ -43,11 +44,7 @@ class EngineClient:
         self._command = tuple(command)
         self._process: subprocess.Popen[bytes] | None = None
         self._sending = threading.Lock()
-        # Commands that have not ended, and whom to tell.
-        self._open: set[int] = set()
-        # The process was seen to have ended.
-        self._gone = False
-        self._deliver: Callable[[Event], None] = lambda event: None
+        self._endings = Endings(lambda event: None)
 
     @property
     def process_id(self) -> int | None:
@@ -57,28 +54,26 @@ class EngineClient:
     def start(self, deliver: Callable[[Event], None]) -> None:
         """Start a process in place of the one that may be there."""
         self.close()
-        self._deliver = deliver
-        self._end_all("the engine was started again")
         log = tempfile.TemporaryFile()  # noqa: SIM115 - the thread closes it
         process = subprocess.Popen(
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, bufsize=-1
         )
-        self._process, self._gone = process, False
-        threading.Thread(target=self._listen, args=(process, log), name="engine", daemon=True).start()
+        self._process, self._endings = process, Endings(deliver)
+        threading.Thread(
+            target=self._listen, args=(process, log, self._endings), name="engine", daemon=True
+        ).start()
 
     def send(self, command: Command) -> None:
-        """Send a command, or end it where there is no process to send it to."""
-        process = self._process
-        identity = 0 if isinstance(command, (Cancel, Quit)) else command.identity
-        with self._sending:
-            if identity:
-                self._open.add(identity)
-            # A process that dies now ends it when its death is noticed.
-            if process is not None and not self._gone:
-                with contextlib.suppress(OSError):
-                    write_frame(cast(BinaryIO, process.stdin), command)
-                return
-        self._end_all("the engine has ended")
+        """Send a command. One that finds no process is ended here."""
+        process, endings = self._process, self._endings
+        endings.sent(command)
+        if process is not None:
+            with self._sending, contextlib.suppress(OSError):
+                write_frame(cast(BinaryIO, process.stdin), command)
+        # One that was written as the process died was read by nobody: as long as the death was not noticed,
+        # the thread that listens will end it, behind the news.
+        if process is None or process is not self._process:
+            endings.end_all("the engine has ended")
 
     def close(self) -> None:
         """End the process. It keeps nothing that an end without delay could lose."""
@@ -93,31 +88,19 @@ class EngineClient:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        self._endings.end_all("the engine was ended")
 
-    def _listen(self, process: subprocess.Popen[bytes], log: IO[bytes]) -> None:
+    def _listen(self, process: subprocess.Popen[bytes], log: IO[bytes], endings: Endings) -> None:
         """Tell events until the process ends; the thread ends with it."""
         with log:
             while (event := read_frame(cast(BinaryIO, process.stdout))) is not None:
                 if process is self._process:
-                    self._tell(cast(Event, event))
-            status = process.wait()
+                    endings.tell(cast(Event, event))
+            reason = how_it_ended(process.wait())
             if process is self._process:
+                self._process = None
                 size = log.seek(0, 2)
                 log.seek(max(0, size - _LAST_BYTES))
                 details = clean(log.read().decode("utf-8", "replace")).strip()
-                with self._sending:
-                    self._gone = True
-                self._deliver(Crashed(how_it_ended(status), details))
-                self._end_all(f"the engine {how_it_ended(status)}")
-
-    def _tell(self, event: Event) -> None:
-        with self._sending:
-            self._open.discard(ended_by(event))
-        self._deliver(event)
-
-    def _end_all(self, why: str) -> None:
-        """End what nobody will answer any more."""
-        with self._sending:
-            left, self._open = self._open, set()
-        for identity in sorted(left):
-            self._deliver(Failed(identity, f"It was not done: {why}."))
+                endings.tell(Crashed(reason, details))
+                endings.end_all(f"the engine {reason}")

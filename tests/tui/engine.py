@@ -6,12 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from app.engine.events import Finished, FinishReason, Pass, Prefill, Tally
+from app.process.endings import Endings
 from app.process.messages import (
     Asked,
     Cancel,
     Command,
     Compare,
     Count,
+    Crashed,
     Done,
     Drafts,
     Event,
@@ -52,7 +54,8 @@ LOADED = Loaded("Test Model", "/models/test.gguf", "llama 1M", 8192, 8192, OPTIO
 
 
 class ScriptedEngine:
-    """Stands where EngineClient does. Nothing is answered unless a test says so."""
+    """Stands where EngineClient does. Nothing is answered unless a test says so, but for what a closed or
+    dead engine leaves."""
 
     def __init__(self) -> None:
         # Without the numbers of those that nothing but one event answers.
@@ -60,20 +63,28 @@ class ScriptedEngine:
         self._numbers: dict[type[Command], int] = {}
         self.starts = 0
         self.closed = False
-        self._deliver: Callable[[Event], None] = lambda event: None
+        self._endings = Endings(lambda event: None)
+        self._runs = False
 
     def start(self, deliver: Callable[[Event], None]) -> None:
+        self.close()
         self.starts += 1
-        self._deliver = deliver
+        self._runs, self._endings = True, Endings(deliver)
 
     def send(self, command: Command) -> None:
+        self._endings.sent(command)
+        if not self._runs:
+            self._endings.end_all("the engine has ended")
+            return
         if not isinstance(command, Quit):
             self._numbers[type(command)] = command.identity
         numberless = not isinstance(command, (Generate, Compare, Cancel, Count, Quit))
         self.sent.append(replace(command, identity=0) if numberless else command)  # type: ignore
 
     def close(self) -> None:
-        self.closed = True
+        self.closed = self._runs
+        self._runs = False
+        self._endings.end_all("the engine was ended")
 
     def tell(self, *events: Event) -> None:
         """Make the engine say this: events without an identity end the newest command of their kind."""
@@ -81,7 +92,10 @@ class ScriptedEngine:
             if type(event) in ANSWERED and ended_by(event) == 0:
                 number = max(self._numbers.get(kind, 0) for kind in ANSWERED[type(event)])
                 event = replace(event, identity=number)  # type: ignore
-            self._deliver(event)
+            self._endings.tell(event)
+            if isinstance(event, Crashed):
+                self._runs = False
+                self._endings.end_all(f"the engine {event.reason}")
 
     def fail(self, kind: type[Command], message: str) -> None:
         """The newest command of a kind fails."""
