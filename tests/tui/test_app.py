@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
@@ -163,7 +164,8 @@ def test_regenerate_edit_and_new(tmp_path: Path) -> None:
             assert "Three." not in chat.text
             await chat.ask("Anew")
             assert len(chat.engine.generate.messages) == 1
-            assert len(chat.app.keeper.store.summaries() if chat.app.keeper.store else ()) == 2
+            await chat.stored()
+            assert len(Store.open(tmp_path / "sessions.db").summaries()) == 2
 
     run(body)
 
@@ -292,12 +294,14 @@ def test_a_reply_is_kept_as_it_grows_and_can_be_resumed(
             await chat.ask("Remember this")
             chat.engine.reply("half", " an", reason=None)
             await chat.settle()
+            await chat.stored()
             # What another process would find, were this one killed now.
             saved = Store.open(tmp_path / "sessions.db").latest()
             assert saved is not None and saved.title == "Remember this"
             answer = saved.conversation.exchanges[0].answer
             assert answer is not None and answer.text == "half an"
         async with chatting(tmp_path, resume="") as chat:
+            await chat.stored()
             assert "Remember this" in chat.text and "half an" in chat.text
             await chat.press("ctrl+l")
             assert chat.engine.generate.begun == (0, 1)
@@ -311,6 +315,7 @@ def test_two_windows_on_one_session_harm_neither(tmp_path: Path) -> None:
             await chat.ask("Shared")
             chat.engine.reply("Yes.")
             await chat.settle()
+            await chat.stored()
             other = Store.open(tmp_path / "sessions.db")
             saved = other.latest()
             assert saved is not None
@@ -318,12 +323,54 @@ def test_two_windows_on_one_session_harm_neither(tmp_path: Path) -> None:
             other.write(saved.identity, saved.revision, theirs)
             await chat.ask("Mine")
             chat.engine.reply("Also.")
-            await chat.settle()
+            await chat.stored()
             sessions = [other.load(each.identity).conversation for each in other.summaries()]
             assert theirs in sessions
             assert any(len(each.exchanges) == 2 and each != theirs for each in sessions)
 
     run(body)
+
+
+def test_a_store_that_is_held_holds_up_nothing(tmp_path: Path) -> None:
+    """Else: another window that indexes freezes this one, or a question lands in the wrong chat."""
+    store = Store.open(tmp_path / "sessions.db")
+    old = store.create(Conversation((Exchange(Question("Old"), Answer("Yes.", end="stop")),)), "Old", "m")
+
+    async def body() -> None:
+        other = sqlite3.connect(store.path, isolation_level=None)
+        async with chatting(tmp_path, size=NARROW) as chat:
+            await chat.stored()
+            other.execute("BEGIN IMMEDIATE")
+            await chat.ask("New")
+            chat.engine.reply("It is", " answered.")
+            await chat.settle()
+            waiting = chat.app.keeper.ask(lambda store: None)
+            assert "It is answered." in chat.text and "New" in chat.text.splitlines()[0]
+            await chat.press("f8", *"ol")
+            await chat.until(lambda: "loading" in chat.text)
+            assert " ol " in chat.text
+            await chat.press("enter")
+            assert not waiting.done() and [each.title for each in store.summaries()] == ["Old"]
+            other.execute("ROLLBACK")
+            await chat.until(lambda: "Yes." in chat.text)
+            assert "It is answered." not in chat.text and chat.app.keeper.identity == old.identity
+            assert [each.title for each in store.summaries()] == ["New", "Old"]
+        async with chatting(tmp_path, resume="Old") as chat:
+            other.execute("BEGIN EXCLUSIVE")
+            chat.app.keep(chat.app.chat.conversation.asked(Question("Old")))
+            chat.app.open_chat(chat.app.keeper.resume("New"))
+            await chat.ask("For the new one")
+            assert "It is answered." not in chat.text
+            other.execute("ROLLBACK")
+            await chat.until(lambda: "It is answered." in chat.text)
+            assert [each.content for each in chat.engine.generate.messages] == [
+                "New",
+                "It is answered.",
+                "For the new one",
+            ]
+
+    run(body)
+    store.close()
 
 
 def test_a_damaged_database_is_set_aside_and_said_so(tmp_path: Path) -> None:
