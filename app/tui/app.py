@@ -199,6 +199,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
     def open_chat(self, asked: Future[Saved]) -> None:
         """Go on with this chat once it is there. What is sent until then is for that one."""
         if not self._refuse_while_opening():
+            self.prompt.leave_edit()
             self._early = []
             self.run_worker(self._open(asked))
 
@@ -253,7 +254,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
             self._early.append(message)
             return
         self._code_block = 0
-        self.chat.send(message.question)
+        (self.chat.send_edited if message.edited else self.chat.send)(message.question)
 
     @on(PromptArea.Command)
     async def _command(self, message: PromptArea.Command) -> None:
@@ -265,6 +266,11 @@ class SpecchatApp(App[None], inherit_bindings=False):
     @on(PromptArea.CountWanted)
     def _count_wanted(self, message: PromptArea.CountWanted) -> None:
         self._link.send(Count(self.view.counting(message.identity), message.text))
+
+    @on(Transcript.VersionWanted)
+    def _version_wanted(self, message: Transcript.VersionWanted) -> None:
+        self.chat.walk_versions(message.step, message.index)
+        self.transcript.reveal(message.index, message.y)
 
     @on(SpeculationStrip.Pressed)
     def _strip_pressed(self) -> None:
@@ -360,7 +366,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
     def action_stop(self) -> None:
         if self._panel_over and self.size.width < WIDE and not self.chat.busy:
             self.action_panel()
-        else:
+        elif self.chat.busy or not self.prompt.leave_edit():
             self.chat.stop()
 
     def action_regenerate(self) -> None:
@@ -372,8 +378,16 @@ class SpecchatApp(App[None], inherit_bindings=False):
     def action_edit_last(self) -> None:
         question = self.chat.edit_last()
         if question is not None:
-            self.prompt.put(question)
-            self.prompt.focus_editor()
+            self.prompt.edit(question)
+
+    def action_previous_version(self) -> None:
+        self.chat.walk_versions(-1)
+
+    def action_next_version(self) -> None:
+        self.chat.walk_versions(1)
+
+    def action_delete_version(self) -> None:
+        self.chat.delete_version()
 
     def action_copy_answer(self) -> None:
         answer = self._last_answer()
@@ -389,6 +403,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
 
     def action_new_chat(self) -> None:
         if not self._refuse_while_opening() and not self._refuse_while_busy():
+            self.prompt.leave_edit()
             self.keeper.begin_another()
             self.chat.show(Conversation(system=self.settings.chat.system))
             self.view.show_header()

@@ -143,7 +143,14 @@ def test_escape_stops_in_the_prefill_and_the_question_stays(tmp_path: Path) -> N
     run(body)
 
 
-def test_regenerate_edit_and_new(tmp_path: Path) -> None:
+def test_regenerate_edit_walk_and_delete(tmp_path: Path) -> None:
+    """Else: what was answered before is gone, from the screen or from the store."""
+
+    def stored() -> Conversation:
+        saved = Store.open(tmp_path / "sessions.db").latest()
+        assert saved is not None
+        return saved.conversation
+
     async def body() -> None:
         async with chatting(tmp_path) as chat:
             await chat.ask("First")
@@ -153,13 +160,48 @@ def test_regenerate_edit_and_new(tmp_path: Path) -> None:
             assert [message.content for message in chat.engine.generate.messages] == ["First"]
             chat.engine.reply("Two.")
             await chat.settle()
-            assert "Two." in chat.text and "One." not in chat.text
+            assert "Two." in chat.text and "One." not in chat.text and "‹ 2/2 ›" in chat.text
+            # Editing changes nothing until it is sent, and brings back what was begun.
+            before = chat.app.chat.conversation
+            await chat.type("begun")
+            await chat.press("ctrl+t")
+            assert "Editing your last message" in chat.text and "Two." in chat.text
+            await chat.type("ly")
+            await chat.stored()
+            assert chat.app.chat.conversation == stored() == before
+            await chat.press("escape")
+            assert chat.app.prompt.draft.text == "begun" and "Editing" not in chat.text
             await chat.press("ctrl+t")
             await chat.type("ly")
             await chat.press("enter")
+            assert chat.app.prompt.draft.text == "begun" and "Editing" not in chat.text
             assert [message.content for message in chat.engine.generate.messages] == ["Firstly"]
+            await chat.press("alt+up")
+            await chat.until(lambda: "Stop the reply first." in chat.text)
             chat.engine.reply("Three.")
             await chat.settle()
+            assert "Three." in chat.text and "‹ 3/3 ›" in chat.text and "Firstly" in chat.text
+            await chat.press("alt+up", "alt+up")
+            assert "One." in chat.text and "‹ 1/3 ›" in chat.text and "Firstly" not in chat.text
+            # What follows a version is shown with that one.
+            await chat.press("ctrl+c")
+            await chat.ask("On")
+            assert [message.content for message in chat.engine.generate.messages] == ["First", "One.", "On"]
+            chat.engine.reply("And on.")
+            await chat.settle()
+            row = next(y for y, line in enumerate(chat.text.splitlines()) if "‹ 1/3 ›" in line)
+            column = chat.text.splitlines()[row].index("›")
+            await chat.pilot.click(offset=(column, row))
+            await chat.settle()
+            assert "Two." in chat.text and "And on." not in chat.text
+            # In its place, so that the next click walks on.
+            assert "‹ 2/3 ›" in chat.text.splitlines()[row]
+            chat.app.prompt.focus_editor()
+            await chat.type("/delete")
+            await chat.press("enter")
+            assert "One." in chat.text and "And on." in chat.text and "‹ 1/2 ›" in chat.text
+            await chat.stored()
+            assert stored() == chat.app.chat.conversation
             await chat.press("ctrl+n")
             assert "Three." not in chat.text
             await chat.ask("Anew")
@@ -278,8 +320,9 @@ def test_a_larger_context_or_a_shorter_message(tmp_path: Path) -> None:
             chat.engine.tell(TooLong(chat.engine.generate.identity, 99000, 10240, 10240))
             await chat.settle()
             await chat.press("1")
-            assert chat.app.prompt.draft.text == "Much too long"
-            assert not chat.app.chat.conversation.exchanges
+            assert chat.app.prompt.draft.text == "Much too long" and "Editing your last" in chat.text
+            await chat.press("escape")
+            assert chat.app.prompt.draft.text == "" and "Much too long" in chat.text
 
     run(body)
 
