@@ -262,11 +262,12 @@ class Chat:
         if index is None:
             self._view.say("No message has another version yet: regenerate or edit one.")
             return
-        shown = self.conversation.exchanges[index]
+        before = self.conversation
+        shown = before.exchanges[index]
         if not 1 <= shown.version + step <= shown.versions:
             self._view.say(f"This is the {'first' if step < 0 else 'last'} version.")
-        else:
-            self._show_version(self.conversation.show_version(index, shown.version + step))
+        elif self._show_version(before.show_version(index, shown.version + step)) and shown != before.last:
+            self._view.say("What followed the other version stays with it.")
 
     def delete_version(self) -> None:
         """Delete the version of the last exchange that is shown, and show the one before."""
@@ -276,12 +277,13 @@ class Chat:
         else:
             self._show_version(self.conversation.without_version())
 
-    def _show_version(self, conversation: Conversation) -> None:
+    def _show_version(self, conversation: Conversation) -> bool:
         if self.busy or self._next != "nothing":
             self._view.say(f"Stop the {self.making} first." if self.busy else "Your message is not sent yet.")
-            return
+            return False
         self._change(conversation)
         self._measure()
+        return True
 
     def _ask_again(self, conversation: Conversation) -> None:
         self._change(conversation)

@@ -16,6 +16,7 @@ from threading import Lock
 from typing import TypeVar
 
 from app.chat.conversation import Conversation, title_of
+from app.chat.export import file_name, markdown, write_new
 from app.chat.store import Conflict, Saved, Store
 from app.chat.store_schema import BUSY_SECONDS, is_busy
 from app.errors import SpecchatError
@@ -127,7 +128,10 @@ class Keeper:
         return self.ask(change)
 
     def close(self) -> str | None:
-        """Write what waits and let go of the file, in bounded time; a sentence where that was too short."""
+        """Write what waits and let go of the file, in bounded time.
+
+        Where that cannot be done the chat is exported beside the file, and what is given says so.
+        """
         self._queue()
         self._closing = True
         end = self._thread.submit(self._close)
@@ -136,9 +140,16 @@ class Keeper:
             self._store.interrupt()
             wait([end], _INTERRUPTED_SECONDS)
         self._thread.shutdown(wait=False, cancel_futures=True)
-        if not self._waiting:
-            return None
-        return f"The end of this chat is not kept: {self._problem or 'writing it took too long.'}"
+        problem = self._problem or "Writing the last state of this chat took too long."
+        with self._lock:
+            waiting = dict(self._waiting)
+        for kept, (conversation, model) in waiting.items():
+            try:
+                path = self._path.with_name(file_name(kept.title))
+                problem += f" The chat is in {write_new(path, markdown(kept.title, model, conversation))}."
+            except SpecchatError as error:
+                problem += f" {error}"
+        return problem if waiting else None
 
     def _queue(self) -> None:
         with self._lock:
@@ -175,14 +186,18 @@ class Keeper:
             job()
         # Whatever it is, a chat that is not kept is nothing to be silent about.
         except Exception as error:
-            if not self._problem:
-                self._told(f"{what} not kept: {error}")
-            self._problem = str(error)
             cause = error.__cause__
-            if isinstance(cause, sqlite3.Error) and is_busy(cause):
+            busy = isinstance(cause, sqlite3.Error) and is_busy(cause)
+            if not self._problem:
+                held = "yet: another program holds the file of chats. It is tried again by itself."
+                self._told(f"{what} not kept {held}" if busy else f"{what} not kept: {error}")
+            self._problem = str(error)
+            if busy:
                 self._queue()
             return False
-        self._problem = ""
+        if self._problem:
+            self._problem = ""
+            self._told("Chats are kept again.")
         return True
 
     def _write(self, kept: _Kept, conversation: Conversation, model: str) -> None:

@@ -93,12 +93,14 @@ def test_what_another_program_held_up_is_tried_again(tmp_path: Path, monkeypatch
     other.execute("ROLLBACK")
     window.settle()
     assert other.execute("SELECT title FROM session").fetchall() == [("first",)]
-    assert len(window.told) == 1 and "held by another program" in window.told[0]
+    first, second = window.told
+    assert "not kept yet: another program" in first and second == "Chats are kept again."
     # Held until the end: it is said, and the end comes.
     other.execute("BEGIN IMMEDIATE")
     window.keeper.keep(asked("first").answered(Answer("end")), "m")
     said = window.keeper.close()
-    assert said is not None and "not kept" in said and "held by another program" in said
+    assert said is not None and "held by another program" in said and str(tmp_path / "first.md") in said
+    assert "end" in (tmp_path / "first.md").read_text("utf-8")
     other.close()
 
 
@@ -146,7 +148,7 @@ def test_a_store_that_cannot_be_used_is_told_once_and_used_when_it_can(tmp_path:
     keeper.keep(asked("c"), "m")
     saved = keeper.resume("").result()
     assert saved.conversation == asked("c") and saved.title == "a"
-    assert len(window.told) == 1 and window.told[0].startswith("Chats are not kept")
+    assert len(window.told) == 2 and window.told[0].startswith("Chats are not kept")
     assert keeper.close() is None
 
 
