@@ -237,25 +237,13 @@ class Dialogues:
         from app.tui.sessions.screen import SessionsScreen
 
         app = self._app
-        if app.keeper.store is None:
-            app.view.say("Chats are not kept: there is no list of them.", "warning")
-            return
 
         def chosen(identity: str | None) -> None:
-            app.keeper.renamed()
-            app.view.show_header()
             if identity is None or identity == app.keeper.identity:
                 return
-            if app.chat.busy:
-                app.view.say(f"Stop the {app.chat.making} first.")
-                return
-            try:
-                app.chat.show(app.keeper.open(identity))
-            except SpecchatError as error:
-                app.view.say(str(error), "warning")
-            app.view.show_header()
+            app.open_chat(app.keeper.ask(lambda store: store.load(identity)))
 
-        app.push_screen(SessionsScreen(app.keeper.store, app.keeper.identity), chosen)
+        app.push_screen(SessionsScreen(app.keeper), chosen)
 
     def export(self, argument: str) -> None:
         """Write the conversation to a Markdown file: at a path, or named after the title."""
