@@ -27,7 +27,7 @@ from textual.widget import AwaitMount
 from app.chat.conversation import Conversation
 from app.errors import SpecchatError
 from app.process.client import Link
-from app.process.messages import Count, Event, FindDrafts, Loaded
+from app.process.messages import Event, Loaded
 from app.session.chat import Chat, Wishes
 from app.session.keeper import Keeper
 from app.settings.fields import BY_PATH, put, typed
@@ -238,7 +238,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
 
     @on(PromptArea.CountWanted)
     def _count_wanted(self, message: PromptArea.CountWanted) -> None:
-        self._link.send(Count(self.view.counting(message.identity), message.text))
+        self.view.count(message.identity, message.text)
 
     @on(SpeculationStrip.Pressed)
     def _strip_pressed(self) -> None:
@@ -334,7 +334,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
 
     def action_drafts(self) -> None:
         self.dialogues.drafts()
-        self._link.send(FindDrafts(self.settings.model.draft_folders))
+        self.chat.find_drafts(self.settings.model.draft_folders)
 
     def action_models(self) -> None:
         self.dialogues.models()
@@ -481,7 +481,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
         if settings.chat.system != before.chat.system:
             self.chat.set_system(settings.chat.system)
         if settings.model.command() != before.model.command():
-            self.chat.reload(settings.model.command())
+            self.chat.reload(before.model.command(), settings.model.command())
 
     def use_model(self, path: str, draft: str | None) -> None:
         """Load another model from now on; the file of the settings stays as it is."""
