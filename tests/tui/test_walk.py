@@ -265,7 +265,7 @@ class Walk(RuleBasedStateMachine):
         type_ahead(self.app, "ctrl+n")
         await self.until(lambda: isinstance(self.app.chat.state, state.Ready), "it does not load")
         await self.to_the_chat()
-        self.app.prompt.put(Question("Are you there?"))
+        self.app.prompt.take_back((Question("Are you there?"),))
         type_ahead(self.app, "enter")
 
         def answered() -> bool:
