@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 
 from app.assembly import Assembly, Setup, template_for
 from app.chat.message import Message
@@ -81,21 +80,17 @@ class LoadedModel:
     def facts(self) -> Loaded:
         target = self.assembly.target
         return Loaded(
-            name=target.name,
+            name=self.assembly.name,
             path=str(target.path),
             description=target.description,
             context_length=self.engine.target.capacity,
             context_trained=target.context_trained,
             options=self.options(),
-            draft=self._draft_name(),
+            draft=self.assembly.draft_name,
             costs=tuple(sorted(self._costs.items())),
             gpus=self.assembly.gpus,
             memory=self.engine.target.memory_kind,
         )
-
-    def _draft_name(self) -> str | None:
-        draft = self.assembly.setup.draft
-        return Path(draft).name if draft else None
 
     def options(self) -> tuple[Option, ...]:
         """Every proposer of the registry, and auto, with why it cannot be used now."""
@@ -123,14 +118,14 @@ class LoadedModel:
             if self._question is not None and not command.agreed:
                 return Asked(command.name, self._question)
             problem = str(error)
-        return Switched(self.chosen, self.options(), self._draft_name(), problem)
+        return Switched(self.chosen, self.options(), self.assembly.draft_name, problem)
 
     def drop(self, event: Dropped) -> tuple[str, Switched]:
         """A proposer failed in mid-reply, and the engine goes on without it: what to say, and what is on."""
         sentence = self.assembly.drop(event)
         if self.chosen == event.proposer:
             self.chosen = "off"
-        return sentence, Switched(self.chosen, self.options(), self._draft_name(), None)
+        return sentence, Switched(self.chosen, self.options(), self.assembly.draft_name, None)
 
     def set_draft(self, draft: str | None) -> Switched:
         """Load another draft model and use it, or unload the one that there is."""
