@@ -107,12 +107,17 @@ class Conversation:
         """
         if not self.exchanges:
             raise ValueError("nothing was asked")
-        sent = [Message("system", self.system)] if self.system.strip() else []
-        for exchange in self.exchanges[self.unsent : -1]:
-            sent.append(Message("user", exchange.question.content))
+        said = self.spoken()
+        return said if said[-1].role == "user" else said[:-1]
+
+    def spoken(self) -> tuple[Message, ...]:
+        """All that is sent with a next question, before it."""
+        said = [Message("system", self.system)] if self.system.strip() else []
+        for exchange in self.exchanges[self.unsent :]:
+            said.append(Message("user", exchange.question.content))
             if exchange.answer is not None:
-                sent.append(Message("assistant", exchange.answer.text, exchange.answer.token_ids))
-        return (*sent, Message("user", self.exchanges[-1].question.content))
+                said.append(Message("assistant", exchange.answer.text, exchange.answer.token_ids))
+        return tuple(said)
 
 
 def title_of(question: Question, longest: int = 60) -> str:

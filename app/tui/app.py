@@ -25,7 +25,7 @@ from textual.widget import AwaitMount
 from app.chat.conversation import Conversation
 from app.errors import SpecchatError
 from app.process.client import Link
-from app.process.messages import Count, Event, FindDrafts, Loaded
+from app.process.messages import Event, Loaded
 from app.session.chat import Chat, Wishes
 from app.session.keeper import Keeper
 from app.settings.values import Settings
@@ -226,7 +226,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
 
     @on(PromptArea.CountWanted)
     def _count_wanted(self, message: PromptArea.CountWanted) -> None:
-        self._link.send(Count(self.view.counting(message.identity), message.text))
+        self.view.count(message.identity, message.text)
 
     @on(SpeculationStrip.Pressed)
     def _strip_pressed(self) -> None:
@@ -304,7 +304,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
 
     def action_drafts(self) -> None:
         self.dialogues.drafts()
-        self._link.send(FindDrafts(self.settings.model.draft_folders))
+        self.chat.find_drafts(self.settings.model.draft_folders)
 
     def action_models(self) -> None:
         self.dialogues.models()
@@ -411,7 +411,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
         if settings.chat.system != before.chat.system:
             self.chat.set_system(settings.chat.system)
         if settings.model.command() != before.model.command():
-            self.chat.reload(settings.model.command())
+            self.chat.reload(before.model.command(), settings.model.command())
 
     def use_model(self, path: str, draft: str | None) -> None:
         """Load another model from now on; the file of the settings stays as it is."""

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 from app.chat.conversation import title_of
 from app.chat.gate import clean
 from app.errors import SpecchatError
-from app.process.messages import Asked, Compared, Comparing, Crashed, Drafts, Failed, Models, TooLong
+from app.process.messages import (
+    Asked,
+    Cancelled,
+    Compared,
+    Comparing,
+    Crashed,
+    Drafts,
+    Failed,
+    Models,
+    TooLong,
+)
 from app.settings.values import Settings
 from app.tui.theme import THEMES
 
@@ -127,11 +137,16 @@ class Dialogues:
 
         self._app.push_screen(DraftScreen(), chosen)
 
-    def drafts_found(self, event: Drafts) -> None:
+    def drafts_found(self, event: Drafts | Failed) -> None:
+        """The list, or why there is none; the picker may have been closed meanwhile."""
         from app.tui.drafts.screen import DraftScreen
 
-        if isinstance(self._app.screen, DraftScreen):
-            self._app.screen.show(event.candidates)
+        for screen in self._app.screen_stack:
+            if isinstance(screen, DraftScreen):
+                if isinstance(event, Drafts):
+                    screen.show(event.candidates)
+                else:
+                    screen.fail(event.message)
 
     def models(self) -> None:
         """Choose a model, or download one. The list comes with `models_found`."""
@@ -180,16 +195,18 @@ class Dialogues:
             )
         )
 
-    def compares(self, event: Comparing | Compared) -> None:
-        """A part of a comparison's result; it may have been closed meanwhile."""
+    def compares(self, event: Comparing | Compared | Cancelled | Failed) -> None:
+        """A part of a comparison's result, or its end; it may have been closed meanwhile."""
         from app.tui.compare.screen import CompareScreen
 
         for screen in self._app.screen_stack:
             if isinstance(screen, CompareScreen):
                 if isinstance(event, Compared):
                     screen.add(event)
-                else:
+                elif isinstance(event, Comparing):
                     screen.progress(event.proposer, event.tokens)
+                elif isinstance(event, Failed):
+                    screen.fail(event.message)
 
     def comparison_says(self, text: str) -> None:
         """Show a line on the comparison's screen."""
@@ -197,16 +214,6 @@ class Dialogues:
 
         if isinstance(self._app.screen, CompareScreen):
             self._app.screen.say(text)
-
-    def comparison_failed(self, message: str) -> bool:
-        """Say on the comparison's screen why it ended; False where there is none."""
-        from app.tui.compare.screen import CompareScreen
-
-        screen = self._app.screen
-        if isinstance(screen, CompareScreen):
-            screen.fail(message)
-            return True
-        return False
 
     def explore(self) -> None:
         """Play with what decides whether speculation pays, from what this conversation measured."""

@@ -19,6 +19,7 @@ from app.process.messages import (
     Crashed,
     Done,
     Failed,
+    LeftOut,
     Load,
     Loading,
     Noted,
@@ -250,12 +251,11 @@ def test_a_prompt_that_does_not_fit_is_never_cut_silently(tmp_path: Path) -> Non
             await chat.settle()
             assert "9,000 tokens" in chat.text and "8,192" in chat.text
             await chat.press("1")
-            assert chat.engine.generate.messages[0].content == "Question 1"
-            chat.engine.tell(TooLong(chat.engine.generate.identity, 8500, 8192, 32768))
-            await chat.settle()
-            assert chat.engine.generate.messages[0].content == "Question 2"
+            assert chat.engine.generate.shorten and len(chat.engine.generate.messages) == 7
+            chat.engine.tell(LeftOut(chat.engine.generate.identity, 2))
             chat.engine.reply("It fits.")
             await chat.settle()
+            assert chat.app.chat.conversation.unsent == 2
             assert "It fits." in chat.text and "Question 0" in chat.text and "not sent" in chat.text
 
     run(body)
@@ -379,14 +379,14 @@ def test_what_escape_stops_is_called_what_it_is(tmp_path: Path) -> None:
             # The engine has yet to hear of it.
             assert "Esc stops the comparison" in chat.text
             await chat.ask("Too early")
-            assert "A comparison is running" in chat.text
+            assert "waits: Too early" in chat.text
             for key in ("ctrl+n", "ctrl+r", "f5"):
                 await chat.press(key)
             await chat.until(lambda: chat.text.count("Stop the comparison first.") == 3)
             chat.engine.tell(Compared(command.identity, "off", finished([], "cancelled"), None, None, True))
             await chat.settle()
-            assert "Esc stops" not in chat.text and "A comparison is running" not in chat.text
-            assert chat.app.prompt.draft.text == "Too early"
+            assert "waits:" not in chat.text
+            assert chat.engine.generate.messages[-1].content == "Too early"
 
     run(body)
 
@@ -414,9 +414,7 @@ def test_what_fails_is_said_where_the_eye_is(tmp_path: Path) -> None:
     async def body() -> None:
         async with chatting(tmp_path) as chat:
             await chat.ask("Hello")
-            chat.engine.tell(
-                Failed("Generate", chat.engine.generate.identity, "The template failed: [/INST]")
-            )
+            chat.engine.tell(Failed(chat.engine.generate.identity, "The template failed: [/INST]"))
             await chat.settle()
             assert "The template failed: [/INST]" in chat.text
             await chat.ask("Again")
@@ -429,10 +427,8 @@ def test_the_first_line_names_the_gpu(tmp_path: Path) -> None:
     """Lost otherwise: whether the GPU is used at all, which nothing else on the screen tells."""
 
     async def body() -> None:
-        async with chatting(tmp_path) as chat:
-            assert chat.text.splitlines()[0].split() == ["specchat", "·", "Test", "Model"]
-            chat.engine.tell(replace(LOADED, gpus=("Some Card 3000", "Other Card")))
-            await chat.settle()
+        loaded = replace(LOADED, gpus=("Some Card 3000", "Other Card"))
+        async with chatting(tmp_path, loaded=loaded) as chat:
             assert "Test Model on Some Card 3000 and 1 more" in chat.text.splitlines()[0]
             # Whatever is stored may change the title beside it.
             chat.app.keep(chat.app.chat.conversation)
@@ -450,7 +446,7 @@ def test_foreign_text_is_neither_markup_nor_control(tmp_path: Path) -> None:
             await chat.press("enter")
             chat.engine.reply(HOSTILE, HOSTILE)
             chat.engine.tell(Switched("lookup", OPTIONS, HOSTILE, HOSTILE))
-            chat.engine.tell(Failed("Generate", chat.engine.generate.identity, HOSTILE))
+            chat.engine.tell(Failed(chat.engine.generate.identity, HOSTILE))
             await chat.settle()
             for key in ("f4", "f4", "f4", "f8", "escape", "f5", "escape"):
                 await chat.press(key)

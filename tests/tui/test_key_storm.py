@@ -126,7 +126,7 @@ class Answering(ScriptedEngine):
             yield TooLong(identity, 9000, 8192, 32768)
             return
         if fate < 0.15:
-            yield Failed("Generate", identity, "It failed.")
+            yield Failed(identity, "It failed.")
             return
         yield Reading(identity, Prefill(12, 12, 0))
         steps: list[Step] = []

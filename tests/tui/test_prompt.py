@@ -563,21 +563,23 @@ def test_a_question_comes_back_to_be_edited() -> None:
     run(body)
 
 
-def test_nothing_is_sent_while_a_reply_is_written() -> None:
-    """Else: a second question is lost or mixed into the first reply."""
+def test_what_waited_comes_back_before_what_is_being_written() -> None:
+    """Else: a question that waited for a reply is lost, or what was begun after it."""
 
     async def body(host: Host, pilot: Pilot[None]) -> None:
-        host.area.busy("reply")
-        await pilot.press("h", "i", "enter")
-        assert host.questions == [] and host.editor.text == "hi"
-        assert host.problems == ["A reply is being written: Esc stops it."]
-        host.area.busy("comparison")
-        await pilot.press("enter")
-        assert host.problems[1:] == ["A comparison is running: Esc stops it."]
-        host.area.busy(None)
-        assert not host.query_one("#prompt-problem").display
-        await pilot.press("enter")
-        assert host.questions == [Question("hi")]
+        report = Document("report.md", "One text.")
+        other = Document("report.md", "Another text.")
+        waiting = (Question("First", (report,)), Question("", (other,)))
+        host.area.show_waiting(waiting)
+        await pilot.pause()
+        shown = str(host.query_one("#prompt-waiting", Static).content)
+        assert shown == "waits: First ▣ report.md\nwaits: ▣ report.md"
+        await pilot.press("h", "i")
+        host.area.take_back(waiting)
+        host.area.show_waiting(())
+        await pilot.pause()
+        assert not host.query_one("#prompt-waiting").display
+        assert host.area.draft == Question("First\n\nhi", (report, Document("report.md 2", "Another text.")))
 
     run(body)
 

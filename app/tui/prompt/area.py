@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -30,10 +31,7 @@ _SHORT_HINT = "Enter sends · / commands"
 _BUSY_HINT = "Esc stops the {}"
 _CHIP_HINT = "Enter opens · Del removes · Esc back"
 _LIST_HINT = "Tab completes · ↑↓ choose · Esc closes"
-_BUSY = {
-    "reply": "A reply is being written: Esc stops it.",
-    "comparison": "A comparison is running: Esc stops it.",
-}
+_WAITING_HINT = "Esc takes back what waits"
 
 
 # What a person waits for.
@@ -88,10 +86,12 @@ class PromptArea(Vertical):
         self._editor = PromptEditor(self, placeholder="ask, paste, @file")
         self._popover = Popover(self._editor)
         self._problem = Static(id="prompt-problem", markup=False)
+        self._waiting = Static(id="prompt-waiting", markup=False)
         self._hint = Static(_HINT, id="prompt-hint", markup=False)
         self._busy: Making | None = None
 
     def compose(self) -> ComposeResult:
+        yield self._waiting
         yield self._attachments
         with Horizontal(id="prompt-line"):
             yield Static("›", id="prompt-sign", markup=False)
@@ -166,11 +166,28 @@ class PromptArea(Vertical):
             self._editor.type_in("@" if not before or before[-1].isspace() else " @")
 
     def busy(self, making: Making | None) -> None:
-        """While something is made, nothing is sent. None: nothing is any more."""
+        """What is sent while something is made waits for it. None: nothing is made."""
         self._busy = making
         # A cursor that blinks has the screen painted twice a second, at the model's cost.
         self._editor.cursor_blink = making is None
         self._settle()
+
+    def show_waiting(self, questions: Sequence[Question]) -> None:
+        """Questions that wait for a reply's end, the next one at the top."""
+        _put(self._waiting, "\n".join(f"waits: {_line_of(each)}" for each in questions))
+        self._waiting.display = bool(questions)
+        self._settle()
+
+    def take_back(self, questions: Sequence[Question]) -> None:
+        """Put questions that were sent before what is being written now."""
+        texts: list[str] = []
+        documents: list[Document] = []
+        for each in (*questions, self.draft):
+            texts += [each.text] if each.text else []
+            for document in each.documents:
+                document = distinct(document, documents)
+                documents += [document] if document not in documents else []
+        self._load(Question("\n\n".join(texts), tuple(documents)))
 
     def paste(self, text: str) -> None:
         """Take a paste that went elsewhere."""
@@ -190,8 +207,6 @@ class PromptArea(Vertical):
         call = call_in(typed)
         if call is not None:
             self._run(call)
-        elif self._busy is not None:
-            self._complain(_BUSY[self._busy])
         else:
             self._send(typed)
 
@@ -379,13 +394,13 @@ class PromptArea(Vertical):
             hint = _CHIP_HINT
         elif self._popover.is_open:
             hint = _LIST_HINT
+        elif self._waiting.display:
+            hint = _WAITING_HINT
         elif self._busy is not None:
             hint = _BUSY_HINT.format(self._busy)
         else:
             hint = _HINT if self.size.width >= 60 else _SHORT_HINT
         _put(self._hint, hint)
-        if self._busy is None and str(self._problem.content) in _BUSY.values():
-            self._say("")
 
     def _complain(self, text: str) -> None:
         self._say(text)
@@ -394,6 +409,12 @@ class PromptArea(Vertical):
     def _say(self, text: str) -> None:
         _put(self._problem, text)
         self._problem.display = bool(text)
+
+
+def _line_of(question: Question) -> str:
+    """A question in one line."""
+    names = [f"▣ {document.name}" for document in question.documents]
+    return clean(" ".join([*question.text.split(), *names]))
 
 
 def _put(line: Static, text: str) -> None:
