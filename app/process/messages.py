@@ -194,7 +194,8 @@ class Noted:
 class Loaded:
     """The model is ready.
 
-    context_trained: the longest context that it was trained with. draft: file name, None without.
+    name, draft: see app/models/naming.py; draft None without.
+    context_trained: the longest context that it was trained with.
     costs: width and seconds of passes, measured just now. gpus: what those that hold layers of it call
     themselves. memory: how the model's goes back, see app/models/memory_words.py.
     """

@@ -188,7 +188,7 @@ class Dialogues:
         self._app.push_screen(
             CompareScreen(
                 title_of(last.question),
-                self._app.view.model_name,
+                self._app.view.models,
                 command.seed,
                 command.sampling,
                 command.proposers,

@@ -13,6 +13,7 @@ import pytest
 
 from app.assembly import Assembly, Setup
 from app.bench.comparer import Case, Comparer, Run, Terms, reports
+from app.engine.events import Tally
 from app.engine.settings import Sampling
 from app.process.messages import Compared, Divergence
 from app.process.report_text import as_text, verdict
@@ -31,7 +32,10 @@ def run(
 ) -> Run:
     """plain: seconds of a token by the plain passes beside the reply."""
     ids = (1,) * tokens
+    drafted = 0 if name == "off" else tokens
+    tallies = {name: Tally(tokens, drafted)}
     reply = replace(ONE, token_ids=ids, decode_seconds=seconds, passes=tokens, plain_seconds=plain)
+    reply = replace(reply, drafted=drafted, by_proposer=tallies)
     divergence = Divergence(3, "a", "b", 0.5) if parting else None
     return Run(number, case, Compared(0, name, reply, divergence, None, False))
 

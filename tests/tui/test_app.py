@@ -80,7 +80,7 @@ def test_a_question_is_asked_with_the_settings_and_answered(tmp_path: Path) -> N
             assert (sent.sampling.temperature, sent.seed, sent.max_tokens) == (0.3, 7, 99)
             chat.engine.reply("A tower", " with", " a light.")
             await chat.settle()
-            assert "A tower with a light." in chat.text and "100.0 tok/s" in chat.text
+            assert "A tower with a light." in chat.text and "Nothing to copy here: plain speed." in chat.text
             await chat.ask("Who keeps it?")
             second = chat.engine.generate
             assert second.identity > sent.identity
@@ -177,12 +177,12 @@ def test_regenerate_edit_walk_and_delete(tmp_path: Path) -> None:
             await chat.press("enter")
             assert chat.app.prompt.draft.text == "begun" and "Editing" not in chat.text
             assert [message.content for message in chat.engine.generate.messages] == ["Firstly"]
-            await chat.press("alt+up")
+            await chat.press("alt+p")
             await chat.until(lambda: "Stop the reply first." in chat.text)
             chat.engine.reply("Three.")
             await chat.settle()
             assert "Three." in chat.text and "‹ 3/3 ›" in chat.text and "Firstly" in chat.text
-            await chat.press("alt+up", "alt+up")
+            await chat.press("alt+p", "alt+p")
             assert "One." in chat.text and "‹ 1/3 ›" in chat.text and "Firstly" not in chat.text
             # What follows a version is shown with that one.
             await chat.press("ctrl+c")
@@ -196,6 +196,8 @@ def test_regenerate_edit_walk_and_delete(tmp_path: Path) -> None:
             await chat.settle()
             assert "Two." in chat.text and "And on." not in chat.text
             # In its place, so that the next click walks on.
+            chat.app.clear_notifications()
+            await chat.settle()
             assert "‹ 2/3 ›" in chat.text.splitlines()[row]
             chat.app.prompt.focus_editor()
             await chat.type("/delete")

@@ -13,7 +13,7 @@ from textual.content import Content
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from app.engine.events import Finished, FinishReason
+from app.engine.events import Finished, FinishReason, Tally
 from app.engine.settings import Sampling
 from app.process.messages import Compared, Divergence
 from app.process.report import Report, build
@@ -38,9 +38,10 @@ def reply(
 ) -> Finished:
     accepted = drafted // 2
     ids = tuple(range(tokens))
+    tallies = {"lookup" if drafted else "off": Tally(tokens - accepted, drafted, accepted)}
     return Finished(
         reason, ids, ("plain",) * tokens, "", "", 7, 200, 0, tokens - accepted, drafted, accepted, 0,
-        (), {}, (), 0.5, seconds, seconds, plain,
+        (), tallies, (), 0.5, seconds, seconds, plain,
     )  # fmt: skip
 
 

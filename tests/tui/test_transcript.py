@@ -16,7 +16,6 @@ from app.chat.documents import Document
 from app.engine.events import Pass
 from app.process.messages import Step
 from app.tui.theme import THEMES, origin_style
-from app.tui.transcript.figures import figure_items
 from app.tui.transcript.transcript import LAID_OUT, Transcript
 
 FIGURES = Figures("lookup", 312, 128.44, 79.3, 1.624, 0.714, 3.21, 0.8, 4871, 42)
@@ -119,11 +118,14 @@ def test_an_answer_grows_as_text_and_ends_as_markdown() -> None:
         transcript.extend([step(["Some", " **bold"]), step(["** text", "\n\n1) one\n7) two"])])
         shown = view(transcript)
         assert "Some **bold** text" in shown and "reading" not in shown
-        transcript.end_answer(answered("Some **bold** text\n\n1) one\n2) two", figures=FIGURES))
+        pieces = ("Some ", "**bold** ", "text\n\n1) ", "one", "\n2) ", "two")
+        origins = ("plain", *["lookup"] * 3, "bonus", "plain")
+        whole = Answer("".join(pieces), (0,) * 6, pieces, origins, end="stop", figures=FIGURES)
+        transcript.end_answer(whole)
         shown = view(transcript)
         assert "Some bold text" in shown
         assert "1) one\n2) two" in shown
-        assert "lookup · 312 tokens · 128.4 tok/s · 1.62× plain · acceptance 71 %" in shown
+        assert "Lookup wrote 4 of 7 words: 1.6× faster." in shown and "tok/s" not in shown
 
     with_transcript(body)
 
@@ -408,22 +410,6 @@ def test_a_change_of_the_theme_repaints_what_stands(theme: str) -> None:
         assert [list(transcript.render_line(y)) for y in range(6)] == wanted
 
     with_transcript(body)
-
-
-def test_figures_that_were_not_measured_are_dashes() -> None:
-    """Else: a person reads 0 where nothing is known."""
-    unknown = Figures("draft", 1, None, None, None, None, None, 0.0, 0, 7)
-    assert figure_items(unknown) == [
-        "draft",
-        "1 token",
-        "– tok/s",
-        "– plain",
-        "acceptance –",
-        "– tokens/pass",
-        "seed 7",
-    ]
-    plain = Figures("off", 1200, 79.34, 79.3, 1.0, None, 1.0, 0.0, 0, 7)
-    assert figure_items(plain) == ["off", "1,200 tokens", "79.3 tok/s", "seed 7"]
 
 
 def test_a_very_long_answer_is_whole_and_a_table_is_readable() -> None:

@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from app.chat.conversation import Answer
+from app.chat.earned import sentence
 from app.chat.gate import clean
 from app.chat.thinking import Part, split
 from app.process.messages import Step
 from app.tui.transcript.colouring import Inks, Level, Trail, legend
-from app.tui.transcript.figures import cut_short, ending, figure_items
+from app.tui.transcript.ending import cut_short, ending
 from app.tui.transcript.flow import Flow, Line, Run, flow, items
 from app.tui.transcript.markdown import markdown
 from app.tui.transcript.palette import Palette
@@ -217,9 +218,10 @@ class AnswerLines:
         if self._growing or answer is None:
             return []
         palette = drawing.palette
-        figures = figure_items(answer.figures) if answer.figures else []
-        runs = [[Run(item, palette.faint)] for item in figures]
-        how = ending(answer.end, drawing.keys.go_on)
+        earned, how = sentence(answer), ending(answer.end, drawing.keys.go_on)
+        if how:
+            earned = earned.removesuffix(".")
+        runs = [[Run(earned, palette.faint)]] if earned else []
         if how:
             runs.append([Run(how, palette.warning if cut_short(answer) else palette.muted)])
         if not runs:
