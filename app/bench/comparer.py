@@ -11,7 +11,6 @@ from app.engine.control import ThroughputController
 from app.engine.events import Dropped, Finished, Prefill, Request
 from app.engine.settings import Sampling
 from app.errors import SpecchatError
-from app.llama.context import Cancelled
 from app.oneshot import Progress
 from app.process.comparison import Comparison
 from app.process.messages import Compared
@@ -95,11 +94,8 @@ class Comparer:
                     finished = self._reply(case, name)
                     if finished.reason == "cancelled":
                         return
-                    try:
-                        parting = comparisons[place].divergence(finished)
-                    except Cancelled:
-                        return
-                    yield Run(number, place, Compared(0, name, finished, parting, None, False))
+                    parting = comparisons[place].divergence(finished)
+                    yield Run(number, place, Compared(0, name, finished, parting, None))
 
     def _reply(self, case: Case, name: str) -> Finished:
         """A reply by one that knows what a chat knows when it begins: no round learns from another."""
@@ -142,7 +138,7 @@ def reports(
     whole_turns = {key: turn for key, turn in turns.items() if len(turn) + len(problems) == len(names)}
 
     def report(title: str, turn: Mapping[str, Compared]) -> Report:
-        failed = {name: Compared(0, name, None, None, problem, False) for name, problem in problems.items()}
+        failed = {name: Compared(0, name, None, None, problem) for name, problem in problems.items()}
         ordered = [{**turn, **failed}[name] for name in names]
         return build(title, model, terms.seed, terms.sampling, ordered)
 

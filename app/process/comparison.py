@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from app.engine.events import Finished
 from app.engine.loop import Engine
+from app.llama.context import Cancelled
 from app.llama.model import Model
 from app.process.messages import Divergence
 
@@ -32,7 +33,10 @@ class Comparison:
         )
         if position == min(len(first), len(this)):
             return Divergence(position, self._text(first, position), self._text(this, position), None)
-        row = self._engine.logits_after((*self._prompt, *first[:position]))
+        try:
+            row = self._engine.logits_after((*self._prompt, *first[:position]))
+        except Cancelled:
+            return Divergence(position, self._text(first, position), self._text(this, position), None)
         gap = float(row[first[position]]) - float(row[this[position]])
         return Divergence(position, self._text(first, position), self._text(this, position), gap)
 

@@ -119,7 +119,8 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """Answer one prompt with each proposer in turn, same seed. Answered by a Compared for each."""
+    """Answer one prompt with each proposer, same seed. Answered by Comparing as the replies grow, a Compared
+    for each, and one ComparisonEnded."""
 
     identity: int
     messages: tuple[Message, ...]
@@ -309,11 +310,18 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Comparing:
-    """How far the comparison's present reply is; tokens 0 while its prompt is read."""
+    """How far a comparison is, and one of its replies.
+
+    text: what was written since its last such event. tokens, seconds: of the whole reply so far; 0 tokens
+    while the prompt is read. left: seconds that the comparison still takes, None where they are not known.
+    """
 
     identity: int
     proposer: str
+    text: str
     tokens: int
+    seconds: float
+    left: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,14 +337,23 @@ class Divergence:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One proposer's reply. divergence None: identical to the first. problem: why it could not run."""
+    """One proposer's reply, or what there was of it when it was stopped. divergence None: identical to the
+    first. problem: why it could not run."""
 
     identity: int
     proposer: str
     finished: Finished | None
     divergence: Divergence | None
     problem: str | None
-    last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonEnded:
+    """The last event of a comparison, whoever ended it. problem: why it failed, as a sentence."""
+
+    identity: int
+    reason: Literal["done", "cancelled", "failed"]
+    problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,6 +391,7 @@ Event = (
     | Counted
     | Comparing
     | Compared
+    | ComparisonEnded
     | Failed
     | Crashed
 )

@@ -20,6 +20,7 @@ from app.process.messages import (
     Compare,
     Compared,
     Comparing,
+    ComparisonEnded,
     Count,
     Counted,
     Done,
@@ -87,7 +88,10 @@ class Service:
             else:
                 self._small(self._loaded, command)
         except SpecchatError as error:
-            self._deliver(Failed(type(command).__name__, identity, str(error)))
+            if isinstance(command, Compare):
+                self._deliver(ComparisonEnded(command.identity, "failed", str(error)))
+            else:
+                self._deliver(Failed(type(command).__name__, identity, str(error)))
 
     def _load(self, command: Load) -> None:
         if self._loaded is not None:
@@ -203,8 +207,7 @@ class Service:
         before = loaded.chosen
         prompt = loaded.prompt(command.messages)
         comparison = Comparison(engine, loaded.assembly.target, prompt)
-        for number, name in enumerate(command.proposers, start=1):
-            last = number == len(command.proposers)
+        for name in command.proposers:
             finished: Finished | None = None
             switched = loaded.set_proposer(SetProposer(name))
             problem = switched.question if isinstance(switched, Asked) else switched.problem
@@ -212,15 +215,16 @@ class Service:
                 outcome = self._compared(loaded, command, prompt, name)
                 if isinstance(outcome, str):
                     problem = outcome
-                elif outcome.reason == "cancelled":
-                    break
                 else:
                     finished = outcome
             divergence = comparison.divergence(finished) if finished else None
-            self._deliver(Compared(command.identity, name, finished, divergence, problem, last))
+            self._deliver(Compared(command.identity, name, finished, divergence, problem))
+            if self._stopped():
+                break
         restored = loaded.set_proposer(SetProposer(before))
         if isinstance(restored, Switched) and restored.problem:
             self._deliver(restored)
+        self._deliver(ComparisonEnded(command.identity, "cancelled" if self._stopped() else "done"))
 
     def _compared(
         self, loaded: LoadedModel, command: Compare, prompt: Sequence[int], name: str
@@ -233,7 +237,7 @@ class Service:
             max_tokens=command.max_tokens,
             k=command.k,
         )
-        tokens, sent = 0, 0.0
+        tokens, seconds, sent, text = 0, 0.0, 0.0, ""
         for event in loaded.engine.generate(request):
             if isinstance(event, Finished):
                 return event
@@ -241,9 +245,12 @@ class Service:
                 sentence = self._drop(loaded, event)
                 if event.proposer == name:
                     return sentence
-            tokens += len(event.tokens) if isinstance(event, Pass) else 0
+            if isinstance(event, Pass):
+                tokens += len(event.tokens)
+                seconds += event.seconds
+                text += event.text
             now = time.perf_counter()
             if now - sent >= BATCH_SECONDS:
-                self._deliver(Comparing(command.identity, name, tokens))
-                sent = now
+                self._deliver(Comparing(command.identity, name, text, tokens, seconds, None))
+                sent, text = now, ""
         raise AssertionError("a reply ends with Finished")

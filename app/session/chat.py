@@ -22,6 +22,7 @@ from app.process.messages import (
     Compare,
     Compared,
     Comparing,
+    ComparisonEnded,
     Counted,
     Crashed,
     Done,
@@ -79,7 +80,7 @@ class View(Protocol):
     def counted(self, event: Counted) -> None: ...
     def drafts_found(self, event: Drafts) -> None: ...
     def models_found(self, event: Models | Failed) -> None: ...
-    def compares(self, event: Comparing | Compared) -> None: ...
+    def compares(self, event: Comparing | Compared | ComparisonEnded) -> None: ...
     def too_long(self, event: TooLong) -> None: ...
     def context_is_full(self) -> None: ...
     def asks(self, event: Asked) -> None: ...
@@ -326,8 +327,8 @@ class Chat:
             self._end(event)
         elif isinstance(event, TooLong):
             self._too_long(event)
-        elif isinstance(event, (Comparing, Compared)):
-            if isinstance(event, Compared) and event.last:
+        elif isinstance(event, (Comparing, Compared, ComparisonEnded)):
+            if isinstance(event, ComparisonEnded):
                 self.comparing = False
                 self._view.state_changed()
             self._view.compares(event)
@@ -477,8 +478,6 @@ class Chat:
         if event.command == "Load":
             self._waiting = False
             self._state(EngineState("stopped"))
-        elif event.command == "Compare":
-            self.comparing = False
         else:
             self._cut_short("crashed" if self._growing and self._growing.tokens else None)
         self._view.say(event.message, "error")
@@ -490,7 +489,9 @@ class Chat:
         may_live = not restart and not self._sent.died and is_native(event.reason)
         self._ended = True
         self.loaded = None
-        self.comparing = False
+        if self.comparing:
+            again = f"The engine {event.reason}: press F5 to compare again."
+            self.handle(ComparisonEnded(self._identity, "failed", again))
         self._cut_short("crashed")
         self._state(EngineState("stopped"))
         if may_live:

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING
 from app.chat.conversation import title_of
 from app.chat.gate import clean
 from app.errors import SpecchatError
-from app.process.messages import Asked, Compared, Comparing, Crashed, Drafts, Failed, Models, TooLong
+from app.process.messages import (
+    Asked,
+    Compared,
+    Comparing,
+    ComparisonEnded,
+    Crashed,
+    Drafts,
+    Failed,
+    Models,
+    TooLong,
+)
 from app.settings.values import Settings
 from app.tui.theme import THEMES
 
@@ -180,16 +190,13 @@ class Dialogues:
             )
         )
 
-    def compares(self, event: Comparing | Compared) -> None:
+    def compares(self, event: Comparing | Compared | ComparisonEnded) -> None:
         """A part of a comparison's result; it may have been closed meanwhile."""
         from app.tui.compare.screen import CompareScreen
 
         for screen in self._app.screen_stack:
             if isinstance(screen, CompareScreen):
-                if isinstance(event, Compared):
-                    screen.add(event)
-                else:
-                    screen.progress(event.proposer, event.tokens)
+                screen.take(event)
 
     def comparison_says(self, text: str) -> None:
         """Show a line on the comparison's screen."""
@@ -197,16 +204,6 @@ class Dialogues:
 
         if isinstance(self._app.screen, CompareScreen):
             self._app.screen.say(text)
-
-    def comparison_failed(self, message: str) -> bool:
-        """Say on the comparison's screen why it ended; False where there is none."""
-        from app.tui.compare.screen import CompareScreen
-
-        screen = self._app.screen
-        if isinstance(screen, CompareScreen):
-            screen.fail(message)
-            return True
-        return False
 
     def explore(self) -> None:
         """Play with what decides whether speculation pays, from what this conversation measured."""

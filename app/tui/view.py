@@ -11,6 +11,7 @@ from app.process.messages import (
     Asked,
     Compared,
     Comparing,
+    ComparisonEnded,
     Counted,
     Crashed,
     Drafts,
@@ -125,8 +126,6 @@ class PaneView:
 
     def say(self, text: str, kind: str = "information") -> None:
         severity = {"warning": "warning", "error": "error"}.get(kind, "information")
-        if kind == "error" and self._app.dialogues.comparison_failed(text):
-            return
         if kind in ("error", "note"):
             self._app.transcript.note(clean(text), "error" if kind == "error" else "information")
         else:
@@ -143,7 +142,7 @@ class PaneView:
     def models_found(self, event: Models | Failed) -> None:
         self._app.dialogues.models_found(event)
 
-    def compares(self, event: Comparing | Compared) -> None:
+    def compares(self, event: Comparing | Compared | ComparisonEnded) -> None:
         self._app.dialogues.compares(event)
 
     def too_long(self, event: TooLong) -> None:

@@ -33,7 +33,7 @@ def run(
     ids = (1,) * tokens
     reply = replace(ONE, token_ids=ids, decode_seconds=seconds, passes=tokens, plain_seconds=plain)
     divergence = Divergence(3, "a", "b", 0.5) if parting else None
-    return Run(number, case, Compared(0, name, reply, divergence, None, False))
+    return Run(number, case, Compared(0, name, reply, divergence, None))
 
 
 def test_a_speedup_is_the_median_of_ratios_to_the_plain_passes_of_the_same_reply() -> None:

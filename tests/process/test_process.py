@@ -16,6 +16,8 @@ from app.process.messages import (
     Cancel,
     Compare,
     Compared,
+    Comparing,
+    ComparisonEnded,
     Count,
     Counted,
     Crashed,
@@ -95,6 +97,9 @@ def test_what_cannot_be_done_is_said_and_the_process_goes_on(tiny_path: Path, tm
     with serving() as session:
         session.send(generate())
         assert "No model is loaded" in session.until(Failed).message
+        session.send(Compare(2, ASK, GREEDY, 1, ("off",), 4, 8))
+        ended = session.until(ComparisonEnded)
+        assert ended.reason == "failed" and "No model is loaded" in (ended.problem or "")
         session.send(Load(model=str(tmp_path / "none.gguf")))
         failed = session.until(Failed)
         assert (failed.command, failed.identity) == ("Load", None) and "none.gguf" in failed.message
@@ -177,7 +182,7 @@ def test_a_comparison_says_which_draft_failed(tiny_path: Path, tmp_path: Path) -
         session.until(Switched)
         session.send(Compare(1, ASK, GREEDY, 1, ("off", "draft", "lookup"), 8, 3))
         plain, draft, lookup = (session.until(Compared) for _ in range(3))
-    assert plain.finished and lookup.finished and lookup.last
+    assert plain.finished and lookup.finished
     assert draft.finished is None and "broken.gguf is switched off" in (draft.problem or "")
 
 
@@ -186,17 +191,32 @@ def test_compare_runs_each_proposer_and_says_where_replies_part(tiny_path: Path)
     with serving(tiny_path) as session:
         session.send(Compare(5, ASK, GREEDY, 1, names, 4, 32))
         rows = [session.until(Compared) for _ in names]
-    assert [row.proposer for row in rows] == list(names) and [row.last for row in rows] == [
-        False,
-        False,
-        True,
-    ]
+        assert session.until(ComparisonEnded).reason == "done"
+    assert [row.proposer for row in rows] == list(names)
     off, lookup, draft = rows
     assert off.finished and off.divergence is None
     assert lookup.finished and (lookup.divergence is None) == (
         lookup.finished.token_ids == off.finished.token_ids
     )
     assert draft.finished is None and draft.problem
+
+
+def test_a_comparison_that_is_stopped_ends_once_and_the_next_question_is_answered(tiny_path: Path) -> None:
+    """Lost otherwise: the chat, which waits for the comparison's end."""
+    with serving(tiny_path) as session:
+        for number, name in enumerate(("off", "lookup"), start=1):
+            session.seen.clear()
+            session.send(Compare(2 * number, ASK, GREEDY, 1, ("off", "lookup"), 4, 400))
+            while session.until(Comparing).proposer != name:
+                pass
+            session.send(Cancel(2 * number))
+            assert session.until(ComparisonEnded).reason == "cancelled"
+            rows = [event for event in session.seen if isinstance(event, Compared)]
+            assert [row.proposer for row in rows] == ["off", "lookup"][:number]
+            assert rows[-1].finished and rows[-1].finished.reason == "cancelled"
+            _, done = session.reply(generate(2 * number + 1, max_tokens=8))
+            assert done.finished.reason == "length"
+            assert not any(isinstance(event, (Compared, ComparisonEnded)) for event in session.seen)
 
 
 def test_a_killed_process_is_told_and_started_again(tiny_path: Path) -> None:

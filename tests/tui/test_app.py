@@ -14,6 +14,7 @@ from app.process.messages import (
     Cancel,
     Compare,
     Compared,
+    ComparisonEnded,
     Count,
     Counted,
     Crashed,
@@ -351,10 +352,8 @@ def test_compare_shows_each_proposer(tmp_path: Path) -> None:
             assert isinstance(command, Compare)
             assert command.proposers == ("off", "lookup", "skip") and command.seed == 1
             for name in command.proposers:
-                last = name == "skip"
-                chat.engine.tell(
-                    Compared(command.identity, name, finished([step("Done.")]), None, None, last)
-                )
+                chat.engine.tell(Compared(command.identity, name, finished([step("Done.")]), None, None))
+            chat.engine.tell(ComparisonEnded(command.identity, "done"))
             await chat.settle()
             assert "lookup" in chat.text and "skip" in chat.text and "100" in chat.text
             await chat.press("escape")
@@ -373,7 +372,7 @@ def test_what_escape_stops_is_called_what_it_is(tmp_path: Path) -> None:
             chat.engine.reply("Done.")
             await chat.settle()
             assert "Esc stops" not in chat.text
-            await chat.press("f5", "escape")
+            await chat.press("f5", "escape", "escape")
             command = chat.engine.last(Compare)
             assert isinstance(command, Compare) and chat.engine.sent[-1] == Cancel(command.identity)
             # The engine has yet to hear of it.
@@ -383,10 +382,16 @@ def test_what_escape_stops_is_called_what_it_is(tmp_path: Path) -> None:
             for key in ("ctrl+n", "ctrl+r", "f5"):
                 await chat.press(key)
             await chat.until(lambda: chat.text.count("Stop the comparison first.") == 3)
-            chat.engine.tell(Compared(command.identity, "off", finished([], "cancelled"), None, None, True))
+            chat.engine.tell(Compared(command.identity, "off", finished([], "cancelled"), None, None))
+            chat.engine.tell(ComparisonEnded(command.identity, "cancelled"))
             await chat.settle()
             assert "Esc stops" not in chat.text and "A comparison is running" not in chat.text
             assert chat.app.prompt.draft.text == "Too early"
+            await chat.press("f5")
+            chat.engine.tell(Crashed("was killed by SIGKILL", ""))
+            await chat.settle()
+            assert "was killed by SIGKILL: press F5 to compare again" in chat.text
+            assert not chat.app.chat.busy
 
     run(body)
 

@@ -15,7 +15,7 @@ from textual.widgets import Static
 
 from app.engine.events import Finished, FinishReason
 from app.engine.settings import Sampling
-from app.process.messages import Compared, Divergence
+from app.process.messages import Compared, Comparing, ComparisonEnded, Divergence
 from app.process.report import Report, build
 from app.process.report_svg import as_svg
 from app.process.report_text import as_json, as_markdown, basis, cells, line, notes, verdict
@@ -46,7 +46,7 @@ def reply(
 
 def compared(name: str, finished: Finished | None, parting: Divergence | None = None) -> Compared:
     problem = None if finished else "No [/INST] draft is loaded: press F7."
-    return Compared(1, name, finished, parting, problem, name == ORDER[-1])
+    return Compared(1, name, finished, parting, problem)
 
 
 def four() -> list[Compared]:
@@ -197,13 +197,13 @@ def test_the_screen_fills_in_while_it_runs(tmp_path: Path) -> None:
         async with app.run_test(size=(80, 24)) as pilot:
             await opened(pilot)
             assert app.shown("table").count("waiting") == 4
-            app.comparison.add(four()[0])
-            app.comparison.progress("lookup", 57)
+            app.comparison.take(four()[0])
+            app.comparison.take(Comparing(1, "lookup", "text", 57, 0.5, 3.0))
             await pilot.pause()
             table = app.shown("table")
             assert "100.0" in table and "running … 57 tokens" in table and table.count("waiting") == 2
             for each in four()[1:]:
-                app.comparison.add(each)
+                app.comparison.take(each)
             await pilot.pause()
             assert "differs from token 37" in app.shown("table")
             assert "could not run: No [/INST] draft is loaded" in app.shown("notes")
@@ -223,7 +223,7 @@ def test_exports_never_replace_a_file(tmp_path: Path) -> None:
             await pilot.press("m", "y")
             assert "wait for the first reply" in app.shown("said")
             for each in four():
-                app.comparison.add(each)
+                app.comparison.take(each)
             await pilot.press("m", "m", "j", "s", "y")
             await pilot.pause()
             names = {path.name.removeprefix("specchat-compare") for path in tmp_path.iterdir()}
@@ -241,7 +241,7 @@ def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
         app = Host(tmp_path / "gone")
         async with app.run_test(size=(80, 24)) as pilot:
             await opened(pilot)
-            app.comparison.add(four()[0])
+            app.comparison.take(four()[0])
             await pilot.press("s")
             assert "gone" in app.shown("said")
             assert app.comparison.query_one("#said").has_class("-problem")
@@ -254,9 +254,9 @@ def test_what_comes_before_the_screen_is_drawn_is_shown(tmp_path: Path) -> None:
 
     async def body() -> None:
         app = Host(tmp_path)
-        app.comparison.add(four()[0])
-        app.comparison.progress("lookup", 3)
-        app.comparison.fail("The engine ended: press F5 again.")
+        app.comparison.take(four()[0])
+        app.comparison.take(Comparing(1, "lookup", "text", 3, 0.1, None))
+        app.comparison.take(ComparisonEnded(1, "failed", "The engine ended: press F5 again."))
         async with app.run_test(size=(160, 50)) as pilot:
             await opened(pilot)
             await pilot.pause()
@@ -266,20 +266,25 @@ def test_what_comes_before_the_screen_is_drawn_is_shown(tmp_path: Path) -> None:
     asyncio.run(body())
 
 
-@pytest.mark.parametrize("replies", [2, 4])
-def test_escape_stops_only_what_runs(tmp_path: Path, replies: int) -> None:
-    """Else: the engine goes on comparing behind a closed screen, or a later reply is stopped."""
+def test_escape_stops_then_closes(tmp_path: Path) -> None:
+    """Else: the engine goes on comparing behind a closed screen, what was measured is lost, or a later reply
+    is stopped."""
 
     async def body() -> None:
         app = Host(tmp_path)
         async with app.run_test(size=(80, 24)) as pilot:
             await opened(pilot)
-            for each in four()[:replies]:
-                app.comparison.add(each)
+            for each in four()[:2]:
+                app.comparison.take(each)
             await pilot.press("escape")
             await pilot.pause()
-            assert app.screen is not app.comparison
-            assert app.stopped == (replies < 4)
+            assert app.screen is app.comparison and app.stopped == 1
+            app.comparison.take(ComparisonEnded(1, "cancelled"))
+            await pilot.pause()
+            assert "200.0" in app.shown("table") and app.shown("table").count("not run") == 2
+            await pilot.press("escape")
+            await pilot.pause()
+            assert app.screen is not app.comparison and app.stopped == 1
 
     asyncio.run(body())
 
@@ -293,9 +298,9 @@ def test_more_proposers_than_rows_can_be_scrolled(tmp_path: Path) -> None:
         app.comparison = CompareScreen(TITLE, "m", 7, GREEDY, names, tmp_path)
         async with app.run_test(size=(60, 18)) as pilot:
             await opened(pilot)
-            app.comparison.fail("The engine ended: press F5 again.")
             for name in names:
-                app.comparison.add(compared(name, reply(1.0)))
+                app.comparison.take(compared(name, reply(1.0)))
+            app.comparison.take(ComparisonEnded(1, "failed", "The engine ended: press F5 again."))
             await pilot.pause()
             dialog = app.comparison.query_one("#dialog")
             assert dialog.max_scroll_y > 0

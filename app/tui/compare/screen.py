@@ -18,7 +18,7 @@ from app.chat.export import write_new
 from app.chat.gate import clean
 from app.engine.settings import Sampling
 from app.errors import SpecchatError
-from app.process.messages import Compared
+from app.process.messages import Compared, Comparing, ComparisonEnded
 from app.process.report import Report, build
 from app.process.report_svg import as_svg
 from app.process.report_text import HEADINGS, as_json, as_markdown, basis, cells, line, notes, settings
@@ -55,7 +55,7 @@ class Bars(Widget):
 
 
 class CompareScreen(Dialogue[None]):
-    """Opens before the first reply; `progress` and `add` fill it in. Esc stops what still runs.
+    """Opens before the first reply; `take` fills it in. Esc stops what still runs, then it closes.
 
     folder: where exports are written.
     """
@@ -94,7 +94,7 @@ class CompareScreen(Dialogue[None]):
         self._folder = folder or Path.cwd()
         self._compared: tuple[Compared, ...] = ()
         self._growing: tuple[str, int] | None = None
-        self._over = False
+        self._over = self._stopping = False
         self._ready = False
         self._said = ("", False)
 
@@ -121,24 +121,17 @@ class CompareScreen(Dialogue[None]):
         self._draw()
         self.say(*self._said)
 
-    def progress(self, proposer: str, tokens: int) -> None:
-        """This proposer's reply grows; it has so many tokens."""
-        self._growing = (clean(proposer), tokens)
-        if self._ready:
-            self._draw_table(self.report)
-
-    def add(self, compared: Compared) -> None:
-        """A proposer's reply is there."""
-        self._compared = (*self._compared, compared)
-        self._growing = None
-        self._over = self._over or compared.last
+    def take(self, event: Comparing | Compared | ComparisonEnded) -> None:
+        """What the engine tells of the comparison."""
+        if isinstance(event, Comparing):
+            self._growing = (clean(event.proposer), event.tokens)
+        elif isinstance(event, Compared):
+            self._compared = (*self._compared, event)
+            self._growing = None
+        else:
+            self._over, self._growing = True, None
+            self.say(event.problem or "", problem=event.problem is not None)
         self._draw()
-
-    def fail(self, message: str) -> None:
-        """The comparison could not go on: one sentence that says what to do."""
-        self._over, self._growing = True, None
-        self._draw()
-        self.say(message, problem=True)
 
     def say(self, sentence: str, problem: bool = False) -> None:
         """Show one line above the keys."""
@@ -168,10 +161,13 @@ class CompareScreen(Dialogue[None]):
             self.say(_TOO_EARLY)
 
     def action_leave(self) -> None:
-        """Stop what runs, and close."""
-        if not self._over:
-            self.post_message(self.Stopped())
-        self.dismiss(None)
+        """Stop what runs and keep what is there; close where nothing runs, or when asked once more."""
+        if self._over or self._stopping:
+            self.dismiss(None)
+            return
+        self._stopping = True
+        self.post_message(self.Stopped())
+        self.say("Stopping … Esc closes.")
 
     def _draw(self) -> None:
         if not self._ready:
