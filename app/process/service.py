@@ -5,10 +5,11 @@ from __future__ import annotations
 import queue
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
-from app.engine.events import Dropped, Finished, Pass, Prefill, Request
+from app.engine.events import Dropped, Pass, Prefill, Request
+from app.engine.loop import Engine
 from app.errors import SpecchatError
 from app.models.fit import Memory
 from app.process.candidates import candidates
@@ -19,7 +20,6 @@ from app.process.messages import (
     Command,
     Compare,
     Compared,
-    Comparing,
     ComparisonEnded,
     Count,
     Counted,
@@ -39,7 +39,6 @@ from app.process.messages import (
     SetProposer,
     Step,
     Steps,
-    Switched,
     TooLong,
 )
 from app.process.pieces import Pieces, begun_whole
@@ -203,54 +202,31 @@ class Service:
 
     def _compare(self, loaded: LoadedModel, command: Compare) -> None:
         self._identity = command.identity
-        engine = loaded.engine
-        before = loaded.chosen
-        prompt = loaded.prompt(command.messages)
-        comparison = Comparison(engine, loaded.assembly.target, prompt)
-        for name in command.proposers:
-            finished: Finished | None = None
-            switched = loaded.set_proposer(SetProposer(name))
-            problem = switched.question if isinstance(switched, Asked) else switched.problem
-            if problem is None:
-                outcome = self._compared(loaded, command, prompt, name)
-                if isinstance(outcome, str):
-                    problem = outcome
-                else:
-                    finished = outcome
-            divergence = comparison.divergence(finished) if finished else None
-            self._deliver(Compared(command.identity, name, finished, divergence, problem))
-            if self._stopped():
-                break
-        restored = loaded.set_proposer(SetProposer(before))
-        if isinstance(restored, Switched) and restored.problem:
-            self._deliver(restored)
-        self._deliver(ComparisonEnded(command.identity, "cancelled" if self._stopped() else "done"))
-
-    def _compared(
-        self, loaded: LoadedModel, command: Compare, prompt: Sequence[int], name: str
-    ) -> Finished | str:
-        """The reply of one proposer, or why it failed."""
         request = Request(
-            prompt=tuple(prompt),
+            prompt=loaded.prompt(command.messages),
             sampling=command.sampling,
             seed=command.seed,
             max_tokens=command.max_tokens,
             k=command.k,
         )
-        tokens, seconds, sent, text = 0, 0.0, 0.0, ""
-        for event in loaded.engine.generate(request):
-            if isinstance(event, Finished):
-                return event
-            if isinstance(event, Dropped):
-                sentence = self._drop(loaded, event)
-                if event.proposer == name:
-                    return sentence
-            if isinstance(event, Pass):
-                tokens += len(event.tokens)
-                seconds += event.seconds
-                text += event.text
-            now = time.perf_counter()
-            if now - sent >= BATCH_SECONDS:
-                self._deliver(Comparing(command.identity, name, text, tokens, seconds, None))
-                sent, text = now, ""
-        raise AssertionError("a reply ends with Finished")
+
+        def drop(event: Dropped) -> str:
+            # A proposer of several replies fails in each of them.
+            return loaded.assembly.dropped(event.proposer) or self._drop(loaded, event)
+
+        replies: dict[str, Engine] = {}
+        for name in command.proposers:
+            opened = loaded.beside(name)
+            if isinstance(opened, Engine):
+                replies[name] = opened
+            else:
+                self._deliver(Compared(command.identity, name, None, None, opened))
+        try:
+            comparison = Comparison(command.identity, loaded.engine, replies, request, drop)
+            for event in comparison.run():
+                if not isinstance(event, Prefill):
+                    self._deliver(event)
+        finally:
+            # One that failed meanwhile is used no more.
+            loaded.set_proposer(SetProposer(loaded.chosen))
+        self._deliver(ComparisonEnded(command.identity, "cancelled" if self._stopped() else "done"))
