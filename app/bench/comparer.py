@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from app.assembly import Assembly
 from app.engine.control import ThroughputController
-from app.engine.events import Dropped, Finished, Prefill, Request
+from app.engine.events import Dropped, Prefill, Request
 from app.engine.settings import Sampling
 from app.errors import SpecchatError
 from app.oneshot import Progress
@@ -169,14 +169,6 @@ def summed_up(turns: Sequence[Mapping[str, Compared]]) -> dict[str, Compared]:
             accepted=sum(each.accepted for each in finished),
             prefill_seconds=sum(each.prefill_seconds for each in finished),
             decode_seconds=sum(each.decode_seconds for each in finished),
-            plain_seconds=_plain_seconds(finished),
         )
         summed[name] = replace(first, finished=total, divergence=parting)
     return summed
-
-
-def _plain_seconds(replies: Sequence[Finished]) -> float | None:
-    """Of a token of all of them; None where one reply does not tell."""
-    plain = [len(each.token_ids) * each.plain_seconds for each in replies if each.plain_seconds is not None]
-    tokens = sum(len(each.token_ids) for each in replies)
-    return sum(plain) / tokens if tokens and len(plain) == len(replies) else None

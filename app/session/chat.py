@@ -289,9 +289,7 @@ class Chat:
     def compare(self) -> Compare | None:
         """Answer the last question with each proposer that can be used. None where that cannot be now."""
         last = self.conversation.last
-        names = tuple(
-            option.name for option in self.options if option.problem is None and option.name != "auto"
-        )
+        names = tuple(option.name for option in self.options if option.problem is None)
         if self.busy or last is None or self.loaded is None or not names:
             return None
         self._identity += 1

@@ -350,7 +350,7 @@ def test_compare_shows_each_proposer(tmp_path: Path) -> None:
             await chat.press("f5")
             command = chat.engine.sent[-1]
             assert isinstance(command, Compare)
-            assert command.proposers == ("off", "lookup", "skip") and command.seed == 1
+            assert command.proposers == ("off", "lookup", "skip", "auto") and command.seed == 1
             for name in command.proposers:
                 chat.engine.tell(Compared(command.identity, name, finished([step("Done.")]), None, None))
             chat.engine.tell(ComparisonEnded(command.identity, "done"))
