@@ -328,7 +328,8 @@ class Chat:
         elif isinstance(event, (Comparing, Compared, ComparisonEnded)):
             if isinstance(event, ComparisonEnded):
                 self.comparing = False
-                self._view.state_changed()
+                # What was written for one of its proposers was told as being loaded.
+                self._state(EngineState())
             self._view.compares(event)
         elif isinstance(event, Loading):
             self._state(EngineState("loading", event.what, event.share))

@@ -19,7 +19,7 @@ from app.process.report import Report, build
 from app.process.report_svg import as_svg
 from app.process.report_text import as_json, as_markdown, basis, cells, line, notes, verdict
 from app.tui.compare.picture import bars
-from app.tui.compare.screen import CompareScreen
+from app.tui.compare.screen import Column, CompareScreen
 from app.tui.theme import THEMES
 
 GREEDY, WARM = Sampling(temperature=0.0), Sampling(temperature=0.8)
@@ -175,6 +175,10 @@ class Host(App[None]):
     def on_compare_screen_copy(self, message: CompareScreen.Copy) -> None:
         self.copied.append(message.text)
 
+    @property
+    def title_of_dialog(self) -> str:
+        return str(self.comparison.query_one("#dialog").border_title)
+
     def shown(self, name: str) -> str:
         content = self.comparison.query_one(f"#{name}", Static).content
         assert isinstance(content, Content | str)
@@ -201,14 +205,46 @@ def test_the_screen_fills_in_while_it_runs(tmp_path: Path) -> None:
             app.comparison.take(Comparing(1, "lookup", "text", 57, 0.5, 3.0))
             await pilot.pause()
             table = app.shown("table")
-            assert "100.0" in table and "running … 57 tokens" in table and table.count("waiting") == 2
+            assert "100.0" in table and "57 tokens" in table and "114.0" in table
+            assert table.count("waiting") == 2 and app.title_of_dialog == "Compare · about 3 s left"
+            assert not app.comparison.query_one("#columns").display
             for each in four()[1:]:
                 app.comparison.take(each)
             await pilot.pause()
             assert "differs at token 37" in app.shown("table")
             assert "could not run: No [/INST] draft is loaded" in app.shown("notes")
             keys = app.comparison.query_one("#foot").region
+            app.comparison.take(ComparisonEnded(1, "done"))
+            assert app.title_of_dialog == "Compare · done"
             assert keys.bottom < 24 and app.comparison.query_one("#notes").region.bottom <= keys.y
+
+    asyncio.run(body())
+
+
+def test_two_replies_grow_side_by_side(tmp_path: Path) -> None:
+    """Else: where there is room, nobody sees what plain decoding and the chat's own way come to."""
+
+    async def body() -> None:
+        app = Host(tmp_path)
+        async with app.run_test(size=(110, 30)) as pilot:
+            await opened(pilot)
+            left, right = app.comparison.query(Column)
+            assert (left.border_title, right.border_title) == ("plain (off) · waiting", "skip · waiting")
+            for number in range(40):
+                for name, seconds in (("off", 1.0), ("skip", 0.5)):
+                    news = f"[/b] line{number}\x1b[2J\n"
+                    app.comparison.take(Comparing(1, name, news, number + 1, seconds * (number + 1), 9.0))
+            await pilot.pause()
+            assert left.border_title == "plain (off) · 1.0 tok/s · 40.0 s"
+            assert right.border_title == "skip · 2.0 tok/s · 20.0 s"
+            await pilot.pause()
+            await pilot.pause()
+            shown = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
+            assert shown.count("[/b] line39[2J") == 2 and "line1 " not in shown
+            app.comparison.take(compared("off", reply(1.0, drafted=0)))
+            app.comparison.take(compared("skip", reply(0.5, drafted=0)))
+            assert "1.00×" in str(left.border_title) and "never drafted" in str(right.border_title)
+            assert app.comparison.query_one("#foot").region.bottom < 30
 
     asyncio.run(body())
 
@@ -260,7 +296,7 @@ def test_what_comes_before_the_screen_is_drawn_is_shown(tmp_path: Path) -> None:
         async with app.run_test(size=(160, 50)) as pilot:
             await opened(pilot)
             await pilot.pause()
-            assert "100.0" in app.shown("table") and app.shown("table").count("not run") == 3
+            assert "100.0" in app.shown("table") and app.shown("table").count("not run") == 2
             assert app.shown("said") == "The engine ended: press F5 again."
 
     asyncio.run(body())
@@ -279,6 +315,7 @@ def test_escape_stops_then_closes(tmp_path: Path) -> None:
             await pilot.press("escape")
             await pilot.pause()
             assert app.screen is app.comparison and app.stopped == 1
+            assert app.title_of_dialog == "Compare · stopping …"
             app.comparison.take(ComparisonEnded(1, "cancelled"))
             await pilot.pause()
             assert "200.0" in app.shown("table") and app.shown("table").count("not run") == 2
