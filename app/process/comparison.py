@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from app.engine.events import Dropped, Event, Finished, Pass, Prefill, Request
 from app.engine.loop import Engine
-from app.llama.context import Cancelled
+from app.llama.context import Interrupted
 from app.process.messages import Compared, Comparing, Divergence
 
 # A block has so many passes, and takes so many seconds, and so many times what getting to it took: the first
@@ -91,7 +91,7 @@ class Comparison:
         began = time.perf_counter()
         try:
             dropped = self._switch(reply)
-        except Cancelled:
+        except Interrupted:
             return
         for each in dropped:
             self._dropped(reply, each)
@@ -121,7 +121,7 @@ class Comparison:
                 return
 
     def _switch(self, reply: _Reply) -> Sequence[Dropped]:
-        """Make the target that of a reply. Raises Cancelled."""
+        """Make the target that of a reply. Raises Interrupted."""
         last, self._last = self._last, reply.engine
         if reply.begun and last is not reply.engine:
             return reply.engine.resume(last)
@@ -198,7 +198,7 @@ def divergence(engine: Engine, prompt: Sequence[int], first: Finished, this: Fin
         return None
     gap = None
     if not ended:
-        with contextlib.suppress(Cancelled):
+        with contextlib.suppress(Interrupted):
             row = engine.logits_after((*prompt, *one[:position]))
             gap = float(row[one[position]]) - float(row[other[position]])
     return Divergence(position, _text(engine, one, position), _text(engine, other, position), gap)

@@ -14,7 +14,7 @@ from textual.widgets import Static
 
 from app.engine.events import Finished, FinishReason
 from app.engine.settings import Sampling
-from app.process.messages import Compared, Comparing, ComparisonEnded, Divergence
+from app.process.messages import Cancelled, Compared, Comparing, ComparisonEnded, Divergence, Failed
 from app.process.report import Report, build
 from app.process.report_svg import as_svg
 from app.process.report_text import as_json, as_markdown, basis, cells, line, notes, verdict
@@ -214,7 +214,7 @@ def test_the_screen_fills_in_while_it_runs(tmp_path: Path) -> None:
             assert "differs at token 37" in app.shown("table")
             assert "could not run: No [/INST] draft is loaded" in app.shown("notes")
             keys = app.comparison.query_one("#foot").region
-            app.comparison.take(ComparisonEnded(1, "done"))
+            app.comparison.take(ComparisonEnded(1))
             assert app.title_of_dialog == "Compare · done"
             assert keys.bottom < 24 and app.comparison.query_one("#notes").region.bottom <= keys.y
 
@@ -292,7 +292,7 @@ def test_what_comes_before_the_screen_is_drawn_is_shown(tmp_path: Path) -> None:
         app = Host(tmp_path)
         app.comparison.take(four()[0])
         app.comparison.take(Comparing(1, "lookup", "text", 3, 0.1, None))
-        app.comparison.take(ComparisonEnded(1, "failed", "The engine ended: press F5 again."))
+        app.comparison.take(Failed(1, "The engine ended: press F5 again."))
         async with app.run_test(size=(160, 50)) as pilot:
             await opened(pilot)
             await pilot.pause()
@@ -316,7 +316,7 @@ def test_escape_stops_then_closes(tmp_path: Path) -> None:
             await pilot.pause()
             assert app.screen is app.comparison and app.stopped == 1
             assert app.title_of_dialog == "Compare · stopping …"
-            app.comparison.take(ComparisonEnded(1, "cancelled"))
+            app.comparison.take(Cancelled(1))
             await pilot.pause()
             assert "200.0" in app.shown("table") and app.shown("table").count("not run") == 2
             await pilot.press("escape")
@@ -337,7 +337,7 @@ def test_more_proposers_than_rows_can_be_scrolled(tmp_path: Path) -> None:
             await opened(pilot)
             for name in names:
                 app.comparison.take(compared(name, reply(1.0)))
-            app.comparison.take(ComparisonEnded(1, "failed", "The engine ended: press F5 again."))
+            app.comparison.take(Failed(1, "The engine ended: press F5 again."))
             await pilot.pause()
             dialog = app.comparison.query_one("#dialog")
             assert dialog.max_scroll_y > 0

@@ -111,7 +111,7 @@ class HostileEngine(ScriptedEngine):
             self.tell(Compared(identity, "off", done, None, None))
             self.tell(Compared(identity, "lookup", done, parting, None))
             self.tell(Compared(identity, "skip", None, None, f"way-not-run {HOSTILE}"))
-            self.tell(ComparisonEnded(identity, "done"))
+            self.tell(ComparisonEnded(identity))
 
     def _load(self) -> None:
         if self._crashed:
@@ -131,7 +131,7 @@ class HostileEngine(ScriptedEngine):
         asked = command.messages[-1].content
         identity = command.identity
         if asked == "fail":
-            self.tell(Failed("Generate", identity, f"way-failed {HOSTILE}"))
+            self.tell(Failed(identity, f"way-failed {HOSTILE}"))
             return
         if asked == "crash":
             self._crashed = True

@@ -17,6 +17,7 @@ from app.engine.events import Prefill
 from app.process.messages import (
     Asked,
     Cancel,
+    Cancelled,
     Candidate,
     Command,
     Compare,
@@ -55,7 +56,7 @@ SIZES = (NARROW, WIDE, (120, 40), (60, 16), (40, 10))
 KEYS = [
     key
     for action in ACTIONS
-    if action.name not in ("leave", "suspend_process")
+    if action.name not in ("leave", "quit", "suspend_process")
     for key in action.keys.split(",")
     if key
 ]
@@ -127,7 +128,7 @@ class Answering(ScriptedEngine):
             yield TooLong(identity, 9000, 8192, 32768)
             return
         if fate < 0.15:
-            yield Failed("Generate", identity, "It failed.")
+            yield Failed(identity, "It failed.")
             return
         yield Reading(identity, Prefill(12, 12, 0))
         steps: list[Step] = []
@@ -144,9 +145,9 @@ class Answering(ScriptedEngine):
             yield Comparing(command.identity, name, "word", 1, 0.1, None)
             yield Compared(command.identity, name, finished([step("word")]), None, None)
             if command.identity in self._cancelled:
-                yield ComparisonEnded(command.identity, "cancelled")
+                yield Cancelled(command.identity)
                 return
-        yield ComparisonEnded(command.identity, "done")
+        yield ComparisonEnded(command.identity)
 
 
 @asynccontextmanager

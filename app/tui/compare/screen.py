@@ -18,7 +18,7 @@ from app.chat.export import write_new
 from app.chat.gate import clean
 from app.engine.settings import Sampling
 from app.errors import SpecchatError
-from app.process.messages import Compared, Comparing, ComparisonEnded
+from app.process.messages import Cancelled, Compared, Comparing, ComparisonEnded, Failed
 from app.process.report import Report, Row, build
 from app.process.report_svg import as_svg
 from app.process.report_text import (
@@ -37,6 +37,9 @@ from app.tui.compare.picture import bars
 from app.tui.dialogs.dialogue import Dialogue
 
 WIDE = 110
+News = Comparing | Compared
+End = ComparisonEnded | Cancelled | Failed
+_ENDED = {ComparisonEnded: "done", Cancelled: "stopped", Failed: "failed"}
 _FORMATS = {"md": as_markdown, "json": as_json, "svg": as_svg}
 _HINT = "Each proposer answers the same prompt with the same seed, block by block in turn."
 _TOO_EARLY = "Nothing is measured yet: wait for the first reply."
@@ -140,7 +143,7 @@ class CompareScreen(Dialogue[None]):
         self._texts: dict[str, str] = {}
         self._latest = ""
         self._left: float | None = None
-        self._ended: ComparisonEnded | None = None
+        self._ended: End | None = None
         self._stopping = self._ready = False
         self._said = ("", False)
 
@@ -171,7 +174,7 @@ class CompareScreen(Dialogue[None]):
         self._draw()
         self.say(*self._said)
 
-    def take(self, event: Comparing | Compared | ComparisonEnded) -> None:
+    def take(self, event: News | End) -> None:
         """What the engine tells of the comparison."""
         if isinstance(event, Comparing):
             name = self._latest = event.proposer
@@ -182,7 +185,8 @@ class CompareScreen(Dialogue[None]):
             self._compared = (*self._compared, event)
         else:
             self._ended = event
-            self.say(event.problem or "", problem=event.problem is not None)
+            if isinstance(event, Failed):
+                self.say(event.message, problem=True)
             self.refresh_bindings()
         self._draw()
 
@@ -245,7 +249,7 @@ class CompareScreen(Dialogue[None]):
 
     def _state(self) -> str:
         if self._ended is not None:
-            return {"done": "done", "cancelled": "stopped", "failed": "failed"}[self._ended.reason]
+            return _ENDED[type(self._ended)]
         if self._stopping:
             return "stopping …"
         return "reading the prompt …" if self._left is None else f"about {self._left:.0f} s left"
