@@ -29,7 +29,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("automatic_k", "f3", "Draft length: automatic or the last fixed one", "Speculation", "k"),
     Action("longer_k", "ctrl+up", "Draft one token more", "Speculation"),
     Action("shorter_k", "ctrl+down", "Draft one token less; below 1 is automatic", "Speculation"),
-    Action("colours", "f4", "Colour tokens by origin, then rejected drafts too, then off", "View", "colours"),
+    Action("colours", "f4", "Mark accepted drafts, then rejected ones too, then none", "View", "colours"),
     Action("compare", "f5", "Run the last prompt with each proposer", "Speculation", "compare", "compare"),
     Action("panel", "f6", "Show or hide the speculation panel", "View", "panel"),
     Action("explore", "shift+f5", "Explore when speculation pays", "Speculation", "", "explore"),
