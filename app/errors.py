@@ -27,3 +27,8 @@ class OutputError(SpecchatError):
     """What was asked for cannot be written anywhere (exit code 5)."""
 
     exit_code = 5
+
+
+def told(error: Exception) -> str:
+    """An error as a sentence: our own say what to do, others at least what they are."""
+    return str(error) if isinstance(error, SpecchatError) else f"{type(error).__name__}: {error}"

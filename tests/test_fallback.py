@@ -21,7 +21,7 @@ from app.llama.settings import ContextSettings, FlashAttention, ModelSettings
 from app.loading import memory_of, open_smaller
 from app.models import locate
 from app.models.fit import Memory
-from app.process.messages import Command, Event, Failed, Load, Loaded, Noted
+from app.process.messages import Event, Failed, Load, Loaded, Noted, Task
 from app.process.service import Service
 from tests.architectures import write_architecture
 from tests.measured import prefer
@@ -174,7 +174,7 @@ def test_the_chat_is_told(long_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     """Lost otherwise: the reason, where nobody reads stderr."""
     with_memory(monkeypatch, Memory(1_000_000))
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
-    commands: queue.SimpleQueue[Command] = queue.SimpleQueue()
+    commands: queue.SimpleQueue[Task] = queue.SimpleQueue()
     commands.put(Load(model=str(long_path)))
     threading.Thread(target=Service(commands, events.put).run, daemon=True).start()
     told: list[Event] = []

@@ -11,7 +11,7 @@ from app.engine.control import ThroughputController
 from app.engine.events import Dropped, Finished, Prefill, Request
 from app.engine.settings import Sampling
 from app.errors import SpecchatError
-from app.llama.context import Cancelled
+from app.llama.context import Interrupted
 from app.oneshot import Progress
 from app.process.comparison import Comparison
 from app.process.messages import Compared
@@ -97,7 +97,7 @@ class Comparer:
                         return
                     try:
                         parting = comparisons[place].divergence(finished)
-                    except Cancelled:
+                    except Interrupted:
                         return
                     yield Run(number, place, Compared(0, name, finished, parting, None, False))
 

@@ -35,7 +35,7 @@ from app.engine.sampling import Sampler
 from app.engine.settings import Sampling
 from app.errors import SpecchatError, UsageError
 from app.knowledge import cache_folder
-from app.llama.context import MAX_ROWS, Cancelled, Context
+from app.llama.context import MAX_ROWS, Context, Interrupted
 from app.llama.model import Model
 from app.llama.settings import ModelSettings
 from app.models import skip
@@ -79,7 +79,7 @@ def forward(context: Context, tokens: Sequence[int], rows: int) -> NDArray[np.fl
     context.stop = asked.is_set
     try:
         context.rollback(0)
-        with suppress(Cancelled):
+        with suppress(Interrupted):
             logits = context.forward(tokens, rows)
     finally:
         signal.signal(signal.SIGINT, before or signal.SIG_DFL)

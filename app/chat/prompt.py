@@ -12,7 +12,8 @@ first turn holds out nothing and is tokenised exactly as the template renders it
 
 import re
 import secrets
-from collections.abc import Collection, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Protocol
@@ -82,6 +83,25 @@ def encode(messages: Sequence[Message], template: Template, tokeniser: Tokeniser
         if not replies:
             return _with_bos(tokeniser.tokenise(_disarmed(messages, template, spelling), True), tokeniser)
         replies -= misfits
+
+
+def without_oldest(
+    messages: Sequence[Message], fits: Callable[[Sequence[Message]], bool]
+) -> tuple[int, Sequence[Message]]:
+    """The messages without as few of the oldest exchanges as makes them fit, and how many those are.
+
+    An exchange begins with what a person says; system messages and the last exchange stay. `fits` is asked a
+    logarithmic number of times, as each asking renders and tokenises the conversation.
+    """
+    begins = [index for index, message in enumerate(messages) if message.role == "user"]
+    system = [message for message in messages[: begins[0]] if message.role == "system"]
+
+    def without(count: int) -> Sequence[Message]:
+        return [*system, *messages[begins[count] :]]
+
+    last = len(begins) - 1
+    dropped = bisect_left(range(last), True, key=lambda count: fits(without(count)))
+    return dropped, without(dropped)
 
 
 @lru_cache(maxsize=4)

@@ -30,7 +30,7 @@ from app.engine.statistics import Statistics
 from app.engine.thread_choice import ThreadChoice
 from app.engine.verify import Rule, block_rule, match_rule, verify_sampled
 from app.errors import ContextError
-from app.llama.context import Cancelled, Context
+from app.llama.context import Context, Interrupted
 from proposers.base import NOTHING, Distribution, Proposal, Proposer
 from proposers.off import Off
 
@@ -123,7 +123,7 @@ class Engine:
             yield from self._prefill(request, shared, known - shared, statistics)
             yield from self._decode(reply, request, statistics)
             reason = reply.finished or ("cancelled" if target.stop() else "context")
-        except Cancelled:
+        except Interrupted:
             reason = "cancelled"
         target.keep()
         if self.pace.seconds_per_token() is None and reason != "cancelled":
@@ -143,7 +143,7 @@ class Engine:
         tail = _TAIL if target.copies else 0
         for end in _ends(shared, total, target.settings.chunk, tail):
             if target.stop():
-                raise Cancelled
+                raise Interrupted
             target.forward(prompt[start:end], rows=0)
             if end >= total - tail:
                 target.keep()

@@ -51,7 +51,7 @@ _FIRST_CHUNK, _LEAST_CHUNK = 64, 32
 _SHORT_READING, _LONG_READING = 0.25, 1.0
 
 
-class Cancelled(Exception):
+class Interrupted(Exception):
     """A long forward was stopped by `Context.stop`; the cache holds a whole prefix of its tokens."""
 
 
@@ -194,7 +194,7 @@ class Context:
         a CPU, inside them: the caller wants an answer within 200 ms, and a chunk can take seconds.
         The result is a view that the next forward overwrites.
 
-        Raises Cancelled (the cache then holds the chunks that were finished), and SpecchatError
+        Raises Interrupted (the cache then holds the chunks that were finished), and SpecchatError
         where llama.cpp fails.
         """
         total = len(tokens)
@@ -247,7 +247,7 @@ class Context:
             start = 0
             while start < len(tokens):
                 if self.stop():
-                    raise Cancelled
+                    raise Interrupted
                 part = tokens[start : start + self._chunk]
                 before = self.seconds
                 self._decode_silent(part, sequence)
@@ -324,7 +324,7 @@ class Context:
         # An aborted or failed pass may have left some of its tokens behind.
         self.recover(sequence)
         if status == 2:
-            raise Cancelled
+            raise Interrupted
         fault = native_log().faults
         raise SpecchatError(
             f"llama.cpp could not run a pass of {count} tokens (code {status}"

@@ -28,10 +28,10 @@ def main() -> None:
         os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)
 
-    from app.process.messages import Cancel, Command, Quit
+    from app.process.messages import Cancel, Quit, Task
     from app.process.service import Service
 
-    waiting: queue.SimpleQueue[Command] = queue.SimpleQueue()
+    waiting: queue.SimpleQueue[Task] = queue.SimpleQueue()
 
     writing = threading.Lock()
 

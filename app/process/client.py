@@ -1,4 +1,8 @@
-"""The screen's end of the engine's process: starts it, sends commands, tells its events and its death."""
+"""The screen's end of the engine's process: starts it, sends commands, tells its events and its death.
+
+Where the process dies, or was dead already, the client ends the commands that were sent to it: each ends in
+exactly one event, see messages.py.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,7 @@ from typing import IO, BinaryIO, Protocol, cast
 
 from app.chat.gate import clean
 from app.children import how_it_ended, python_command
+from app.process.endings import Endings
 from app.process.frames import read_frame, write_frame
 from app.process.messages import Command, Crashed, Event, Quit
 
@@ -22,10 +27,11 @@ class Link(Protocol):
     """What the screen needs of an engine, wherever it runs."""
 
     def start(self, deliver: Callable[[Event], None]) -> None:
-        """Start, or start again after a crash. `deliver` is called from another thread."""
+        """Start, or start again; what an engine that was there had to answer ends as Failed. `deliver` is
+        called from another thread, or from within `start` and `send`."""
 
     def send(self, command: Command) -> None:
-        """Hand over a command; it is answered by events."""
+        """Hand over a command. It ends in one event of `Ending`, whatever happens to the engine."""
 
     def close(self) -> None:
         """End the engine now."""
@@ -38,6 +44,7 @@ class EngineClient:
         self._command = tuple(command)
         self._process: subprocess.Popen[bytes] | None = None
         self._sending = threading.Lock()
+        self._endings = Endings(lambda event: None)
 
     @property
     def process_id(self) -> int | None:
@@ -45,24 +52,28 @@ class EngineClient:
         return self._process.pid if self._process else None
 
     def start(self, deliver: Callable[[Event], None]) -> None:
-        """Start a process. One that was started before, and its events, are forgotten."""
+        """Start a process in place of the one that may be there."""
         self.close()
         log = tempfile.TemporaryFile()  # noqa: SIM115 - the thread closes it
         process = subprocess.Popen(
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, bufsize=-1
         )
-        self._process = process
+        self._process, self._endings = process, Endings(deliver)
         threading.Thread(
-            target=self._listen, args=(process, log, deliver), name="engine", daemon=True
+            target=self._listen, args=(process, log, self._endings), name="engine", daemon=True
         ).start()
 
     def send(self, command: Command) -> None:
-        """Send a command. To a process that has died nothing is sent: its death is told as an event."""
-        process = self._process
-        if process is None or process.stdin is None:
-            return
-        with self._sending, contextlib.suppress(OSError):
-            write_frame(cast(BinaryIO, process.stdin), command)
+        """Send a command. One that finds no process is ended here."""
+        process, endings = self._process, self._endings
+        endings.sent(command)
+        if process is not None:
+            with self._sending, contextlib.suppress(OSError):
+                write_frame(cast(BinaryIO, process.stdin), command)
+        # One that was written as the process died was read by nobody: as long as the death was not noticed,
+        # the thread that listens will end it, behind the news.
+        if process is None or process is not self._process:
+            endings.end_all("the engine has ended")
 
     def close(self) -> None:
         """End the process. It keeps nothing that an end without delay could lose."""
@@ -77,18 +88,19 @@ class EngineClient:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+        self._endings.end_all("the engine was ended")
 
-    def _listen(
-        self, process: subprocess.Popen[bytes], log: IO[bytes], deliver: Callable[[Event], None]
-    ) -> None:
+    def _listen(self, process: subprocess.Popen[bytes], log: IO[bytes], endings: Endings) -> None:
         """Tell events until the process ends; the thread ends with it."""
         with log:
             while (event := read_frame(cast(BinaryIO, process.stdout))) is not None:
                 if process is self._process:
-                    deliver(cast(Event, event))
-            status = process.wait()
+                    endings.tell(cast(Event, event))
+            reason = how_it_ended(process.wait())
             if process is self._process:
+                self._process = None
                 size = log.seek(0, 2)
                 log.seek(max(0, size - _LAST_BYTES))
                 details = clean(log.read().decode("utf-8", "replace")).strip()
-                deliver(Crashed(how_it_ended(status), details))
+                endings.tell(Crashed(reason, details))
+                endings.end_all(f"the engine {reason}")

@@ -12,7 +12,7 @@ from app.chat.prompt import encode
 from app.engine.events import Dropped, Finished
 from app.errors import SpecchatError
 from app.llama.settings import ContextSettings, ModelSettings
-from app.process.messages import Asked, Load, Loaded, Option, SetProposer, Switched
+from app.process.messages import Asked, Load, Loaded, Option, SetDraft, SetProposer, Switched
 from proposers.registry import KINDS
 
 # What loading may take longer for measuring what passes cost; the first time only, see Knowledge.
@@ -78,7 +78,7 @@ class LoadedModel:
             raise SpecchatError("The chat template wrote nothing: choose another in the settings.")
         return tuple(tokens)
 
-    def facts(self) -> Loaded:
+    def facts(self, identity: int) -> Loaded:
         target = self.assembly.target
         return Loaded(
             name=target.name,
@@ -91,7 +91,12 @@ class LoadedModel:
             costs=tuple(sorted(self._costs.items())),
             gpus=self.assembly.gpus,
             memory=self.engine.target.memory_kind,
+            identity=identity,
         )
+
+    def switched(self, identity: int, problem: str | None = None) -> Switched:
+        """What is on now, as the answer to a command."""
+        return Switched(self.chosen, self.options(), self._draft_name(), problem, identity)
 
     def _draft_name(self) -> str | None:
         draft = self.assembly.setup.draft
@@ -113,7 +118,7 @@ class LoadedModel:
         """Use a proposer from the next pass on. One that cannot be used leaves the one that is on."""
         name = command.name
         if name == "draft" and self.assembly.setup.draft is None:
-            return Switched(self.chosen, self.options(), None, "No draft model is loaded: load one first.")
+            return self.switched(command.identity, "No draft model is loaded: load one first.")
         self._agreed, self._question = command.agreed, None
         problem = None
         try:
@@ -121,30 +126,30 @@ class LoadedModel:
             self.chosen = command.name
         except SpecchatError as error:
             if self._question is not None and not command.agreed:
-                return Asked(command.name, self._question)
+                return Asked(command.name, self._question, command.identity)
             problem = str(error)
-        return Switched(self.chosen, self.options(), self._draft_name(), problem)
+        return self.switched(command.identity, problem)
 
     def drop(self, event: Dropped) -> tuple[str, Switched]:
         """A proposer failed in mid-reply, and the engine goes on without it: what to say, and what is on."""
         sentence = self.assembly.drop(event)
         if self.chosen == event.proposer:
             self.chosen = "off"
-        return sentence, Switched(self.chosen, self.options(), self._draft_name(), None)
+        return sentence, self.switched(0)
 
-    def set_draft(self, draft: str | None) -> Switched:
+    def set_draft(self, command: SetDraft) -> Switched:
         """Load another draft model and use it, or unload the one that there is."""
-        assembly = self.assembly
+        assembly, draft = self.assembly, command.draft
         before = self.chosen
         if any(each.name == "draft" for each in self.engine.proposers):
             self.engine.proposers = assembly.proposers("off", self.engine.target.capacity)
         assembly.set_draft(draft)
         wanted = "draft" if draft is not None else "auto" if before == "draft" else before
-        switched = self.set_proposer(SetProposer(wanted))
+        switched = self.set_proposer(SetProposer(wanted, identity=command.identity))
         if draft is None or not isinstance(switched, Switched) or switched.problem is None:
             assert isinstance(switched, Switched)
             return switched
         # It does not fit: go on without one, and say why.
         assembly.set_draft(None)
         self.set_proposer(SetProposer("auto" if before == "draft" else before))
-        return Switched(self.chosen, self.options(), None, switched.problem)
+        return self.switched(command.identity, switched.problem)

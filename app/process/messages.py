@@ -1,7 +1,9 @@
 """What the screen and the engine's process say to each other: small frozen records, pickled.
 
-A command is answered by events. Those of a reply, a count or a comparison carry the command's
-`identity`, so that what was asked for earlier is never taken for what was asked for last.
+Every command has an `identity`, a number above zero, and ends in exactly one event of `Ending` that carries
+it, whatever becomes of the command: the engine's process answers, or the client does where that has died.
+So nothing waits for ever, and what was asked for earlier is never taken for what was asked for last. Events
+that nobody asked for have the identity 0.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ class Load:
     """Load a model in place of the one that is loaded. None stands for the default of each.
 
     bridge: a draft with another vocabulary drafts by way of its text. rpc: HOST:PORT of servers that take
-    layers. died: how the process ended that loaded it last, "" if it did not.
+    layers. died: how the process ended that loaded it last, "" if it did not. Answered by Loaded.
     """
 
     model: str | None = None
@@ -43,6 +45,7 @@ class Load:
     bridge: bool = False
     rpc: tuple[str, ...] = ()
     died: str = ""
+    identity: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +53,8 @@ class Generate:
     """Answer a conversation whose last message is the person's.
 
     max_tokens None: as far as the context reaches. begun: ids of a reply that is to be continued.
-    k None lets the controller choose.
+    k None lets the controller choose. shorten: leave out as few of the oldest exchanges as make it fit, which
+    LeftOut tells. Answered by Done, or by TooLong.
     """
 
     identity: int
@@ -62,6 +66,7 @@ class Generate:
     max_tokens: int | None = None
     stop: tuple[str, ...] = ()
     begun: tuple[int, ...] = ()
+    shorten: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,20 +78,25 @@ class SetProposer:
 
     name: str
     agreed: bool = False
+    identity: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class SetK:
-    """Draft so many tokens a pass from the next pass on; None lets the controller choose."""
+    """Draft so many tokens a pass from the next pass on; None lets the controller choose. Answered by
+    Switched."""
 
     k: int | None
+    identity: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class SetDraft:
-    """Load this draft model (name or path) in place of the one that is loaded; None unloads it."""
+    """Load this draft model (name or path) in place of the one that is loaded; None unloads it. Answered by
+    Switched."""
 
     draft: str | None
+    identity: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +107,7 @@ class FindDrafts:
     """
 
     folders: tuple[str, ...] = ()
+    identity: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,14 +118,16 @@ class FindModels:
     """
 
     folders: tuple[str, ...] = ()
+    identity: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Count:
-    """How many tokens a text has. Answered by Counted."""
+    """How many tokens a text has, or a conversation as it is sent. Answered by Counted."""
 
-    identity: int
-    text: str
+    identity: int = 0
+    text: str = ""
+    messages: tuple[Message, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +145,8 @@ class Compare:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Stop what has this identity: between two passes or chunks, or within a long chunk."""
+    """Stop what has this identity: between two passes or chunks, or within a long chunk. What is stopped
+    ends by Done or Cancelled; Cancel itself is not answered."""
 
     identity: int
 
@@ -142,19 +156,11 @@ class Quit:
     """Leave."""
 
 
-Command = (
-    Load
-    | Generate
-    | SetProposer
-    | SetK
-    | SetDraft
-    | FindDrafts
-    | FindModels
-    | Count
-    | Compare
-    | Cancel
-    | Quit
-)
+# What may be carried out between two passes of a reply.
+Small = SetProposer | SetK | SetDraft | FindDrafts | FindModels | Count
+# What is answered.
+Task = Small | Load | Generate | Compare
+Command = Task | Cancel | Quit
 
 # Events -----------------------------------------------------------------------------------------
 
@@ -203,16 +209,19 @@ class Loaded:
     costs: tuple[tuple[int, float], ...] = ()
     gpus: tuple[str, ...] = ()
     memory: str = ""
+    identity: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Switched:
-    """Answer to SetProposer and SetDraft: what is on now, and why it is not what was asked for."""
+    """What is on now, and why it is not what was asked for. With the identity 0 it was not asked for: a
+    proposer has failed, or cannot be used for a reply."""
 
     proposer: str
     options: tuple[Option, ...]
     draft: str | None
     problem: str | None
+    identity: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,6 +230,7 @@ class Asked:
 
     proposer: str
     question: str
+    identity: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,6 +249,7 @@ class Drafts:
     """Answer to FindDrafts."""
 
     candidates: tuple[Candidate, ...]
+    identity: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +257,15 @@ class Models:
     """Answer to FindModels."""
 
     listing: Listing
+    identity: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """So many more of the oldest exchanges are not sent, so that the prompt fits."""
+
+    identity: int
+    exchanges: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,14 +361,17 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """A command could not be carried out: one sentence that says what to do.
+    """A command could not be carried out: one sentence that says what to do."""
 
-    command: the class name of what failed, such as "Load". identity: its identity, where it has one.
-    """
-
-    command: str
-    identity: int | None
+    identity: int
     message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """A command was stopped before it had anything to tell."""
+
+    identity: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,21 +382,15 @@ class Crashed:
     details: str
 
 
-Event = (
-    Loading
-    | Noted
-    | Loaded
-    | Switched
-    | Asked
-    | Drafts
-    | Models
-    | Reading
-    | Steps
-    | Done
-    | TooLong
-    | Counted
-    | Comparing
-    | Compared
-    | Failed
-    | Crashed
+# The one event that ends a command.
+Ending = (
+    Loaded | Switched | Asked | Drafts | Models | Counted | Done | TooLong | Compared | Cancelled | Failed
 )
+Event = Loading | Noted | LeftOut | Reading | Steps | Comparing | Ending | Crashed
+
+
+def ended_by(event: Event) -> int:
+    """The identity of the command that this event ends; 0 for none."""
+    if isinstance(event, Compared) and not event.last:
+        return 0
+    return event.identity if isinstance(event, Ending) else 0

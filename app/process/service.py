@@ -1,4 +1,7 @@
-"""What the engine's process does: one model loaded, one command at a time, small ones between passes."""
+"""What the engine's process does: one model loaded, one command at a time, small ones between passes.
+
+Each command ends in the one event that carrying it out returns, or in Failed or Cancelled.
+"""
 
 from __future__ import annotations
 
@@ -8,37 +11,44 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from app.chat.message import Message
+from app.chat.prompt import without_oldest
 from app.engine.events import Dropped, Finished, Pass, Prefill, Request
-from app.errors import SpecchatError
+from app.errors import SpecchatError, told
+from app.llama.context import Interrupted
 from app.models.fit import Memory
 from app.process.candidates import candidates
 from app.process.comparison import Comparison
 from app.process.loaded import LoadedModel
 from app.process.messages import (
     Asked,
-    Command,
+    Cancelled,
     Compare,
     Compared,
     Comparing,
-    Count,
     Counted,
     Done,
     Drafts,
+    Ending,
     Event,
     Failed,
     FindDrafts,
     FindModels,
     Generate,
+    LeftOut,
     Load,
+    Loaded,
     Loading,
     Noted,
     Reading,
     SetDraft,
     SetK,
     SetProposer,
+    Small,
     Step,
     Steps,
     Switched,
+    Task,
     TooLong,
 )
 from app.process.pieces import Pieces, begun_whole
@@ -51,45 +61,74 @@ BATCH_SECONDS = 0.2
 class Service:
     """Carries out commands and tells what came of them."""
 
-    def __init__(self, commands: queue.SimpleQueue[Command], deliver: Callable[[Event], None]) -> None:
+    def __init__(self, commands: queue.SimpleQueue[Task], deliver: Callable[[Event], None]) -> None:
         self._commands = commands
         self._deliver = deliver
         # Commands that came during a reply and have to wait for its end.
-        self._later: deque[Command] = deque()
+        self._later: deque[Task] = deque()
         self._loaded: LoadedModel | None = None
         # What was free before the model was loaded: whatever is loaded next has this.
         self._free: Memory | None = None
-        self._identity = 0
-        self._cancelled = 0
+        # What is being carried out, and what was stopped.
+        self._running = 0
+        self._cancelled: set[int] = set()
 
     def cancel(self, identity: int) -> None:
-        """Stop what has this identity. Called from the thread that listens."""
-        self._cancelled = identity
+        """Stop what has this identity, or will have. Called from the thread that listens."""
+        self._cancelled.add(identity)
 
     def run(self) -> None:
         """Serve for ever; the process is ended from outside."""
         while True:
-            self._carry_out(self._later.popleft() if self._later else self._commands.get())
+            command = self._later.popleft() if self._later else self._commands.get()
+            self._running = command.identity
+            self._carry_out(command)
 
-    def _carry_out(self, command: Command) -> None:
-        identity = getattr(command, "identity", None)
+    def _carry_out(self, command: Task) -> None:
+        """Carry out a command and end it. A small one's fault, whatever it is, ends nothing else."""
         try:
-            if isinstance(command, Load):
-                self._load(command)
-            elif isinstance(command, FindModels):
-                find_models(command, self._free, self._deliver)
-            elif self._loaded is None:
-                raise SpecchatError("No model is loaded: choose one first.")
-            elif isinstance(command, Generate):
-                self._generate(self._loaded, command)
-            elif isinstance(command, Compare):
-                self._compare(self._loaded, command)
-            else:
-                self._small(self._loaded, command)
-        except SpecchatError as error:
-            self._deliver(Failed(type(command).__name__, identity, str(error)))
+            ending = None if self._is_stopped(command) else self._answer(command)
+        except Exception as error:
+            if not isinstance(error, (SpecchatError, Interrupted)) and not isinstance(command, Small):
+                raise
+            ending = None if self._is_stopped(command) else Failed(command.identity, told(error))
+        if self._is_stopped(command):
+            self._cancelled.discard(command.identity)
+            ending = ending or Cancelled(command.identity)
+        if ending is not None:
+            self._deliver(ending)
 
-    def _load(self, command: Load) -> None:
+    def _answer(self, command: Task) -> Ending | None:
+        """What ends a command. None: a thread of its own will tell."""
+        if isinstance(command, Load):
+            return self._load(command)
+        if isinstance(command, FindModels):
+            find_models(command, self._free, self._deliver)
+            return None
+        loaded = self._loaded
+        if loaded is None:
+            raise SpecchatError("No model is loaded: choose one first.")
+        if isinstance(command, Generate):
+            return self._generate(loaded, command)
+        if isinstance(command, Compare):
+            return self._compare(loaded, command)
+        if isinstance(command, SetProposer):
+            return loaded.set_proposer(command)
+        if isinstance(command, SetK):
+            loaded.engine.k = command.k
+            return loaded.switched(command.identity)
+        if isinstance(command, SetDraft):
+            return loaded.set_draft(command)
+        if isinstance(command, FindDrafts):
+            target = loaded.assembly.target.path
+            assembly = loaded.assembly
+            found = candidates(target, command.folders, assembly.file_of("draft"), assembly.setup.bridge)
+            return Drafts(found, command.identity)
+        if command.messages:
+            return Counted(command.identity, len(loaded.prompt(command.messages)))
+        return Counted(command.identity, len(loaded.assembly.target.tokenise(command.text, False)))
+
+    def _load(self, command: Load) -> Loaded:
         if self._loaded is not None:
             self._loaded.close()
             self._loaded = None
@@ -102,7 +141,7 @@ class Service:
             if share - said >= 0.02 or share == 1.0:
                 said = share
                 self._deliver(Loading(what, share))
-            return True
+            return not self._stopped()
 
         self._loaded = LoadedModel(
             command,
@@ -112,58 +151,43 @@ class Service:
             progress=progress,
         )
         self._free = self._loaded.assembly.memory
-        self._deliver(self._loaded.facts())
+        return self._loaded.facts(command.identity)
 
     def _stopped(self) -> bool:
-        return self._cancelled >= self._identity > 0
+        return self._running in self._cancelled
 
-    def _small(self, loaded: LoadedModel, command: Command) -> None:
-        """A command that may be carried out between two passes."""
-        if isinstance(command, SetProposer):
-            self._deliver(loaded.set_proposer(command))
-        elif isinstance(command, SetK):
-            loaded.engine.k = command.k
-        elif isinstance(command, SetDraft):
-            self._deliver(loaded.set_draft(command.draft))
-        elif isinstance(command, FindDrafts):
-            target = loaded.assembly.target.path
-            assembly = loaded.assembly
-            found = candidates(target, command.folders, assembly.file_of("draft"), assembly.setup.bridge)
-            self._deliver(Drafts(found))
-        elif isinstance(command, Count):
-            self._deliver(
-                Counted(command.identity, len(loaded.assembly.target.tokenise(command.text, False)))
-            )
+    def _is_stopped(self, command: Task) -> bool:
+        return command.identity in self._cancelled
 
-    def _between_passes(self, loaded: LoadedModel) -> None:
+    def _between_passes(self) -> None:
         """Carry out what came meanwhile and cannot wait; keep the rest for later, in its order."""
         while not self._commands.empty():
             command = self._commands.get()
-            if isinstance(command, (SetProposer, SetK, SetDraft, Count, FindDrafts, FindModels)):
+            if isinstance(command, Small):
                 self._carry_out(command)
             else:
                 self._later.append(command)
 
-    def _generate(self, loaded: LoadedModel, command: Generate) -> None:
-        self._identity = command.identity
+    def _generate(self, loaded: LoadedModel, command: Generate) -> Done | TooLong:
         target = loaded.assembly.target
         switched = loaded.set_proposer(SetProposer(command.proposer))
         if isinstance(switched, Asked) or switched.problem:
             # The reply is worth more than its speed.
             self._deliver(switched)
         begun = begun_whole(command.begun, target.piece)
-        prompt = (*loaded.prompt(command.messages), *begun)
         engine = loaded.engine
-        if len(prompt) > engine.target.capacity:
-            self._deliver(
-                TooLong(command.identity, len(prompt), engine.target.capacity, target.context_trained)
-            )
-            return
+        room = engine.target.capacity
+        messages: Sequence[Message] = command.messages
+        if command.shorten:
+            messages = self._shortened(loaded, command, room - len(begun))
+        prompt = (*loaded.prompt(messages), *begun)
+        if len(prompt) > room:
+            return TooLong(command.identity, len(prompt), room, target.context_trained)
         request = Request(
             prompt=prompt,
             sampling=command.sampling,
             seed=command.seed,
-            max_tokens=command.max_tokens or engine.target.capacity,
+            max_tokens=command.max_tokens or room,
             stop=command.stop,
             k=command.k,
         )
@@ -187,9 +211,22 @@ class Service:
             else:
                 if batch:
                     self._deliver(Steps(command.identity, tuple(batch), plain))
-                self._deliver(Done(command.identity, event))
                 loaded.remember(event)
-            self._between_passes(loaded)
+                return Done(command.identity, event)
+            self._between_passes()
+        raise AssertionError("a reply ends with Finished")
+
+    def _shortened(self, loaded: LoadedModel, command: Generate, room: int) -> Sequence[Message]:
+        """The messages without as many of the oldest exchanges as must go, which is told."""
+
+        def fits(messages: Sequence[Message]) -> bool:
+            if self._stopped():
+                raise Interrupted
+            return len(loaded.prompt(messages)) <= room
+
+        dropped, messages = without_oldest(command.messages, fits)
+        self._deliver(LeftOut(command.identity, dropped))
+        return messages
 
     def _drop(self, loaded: LoadedModel, event: Dropped) -> str:
         sentence, switched = loaded.drop(event)
@@ -197,12 +234,12 @@ class Service:
         self._deliver(switched)
         return sentence
 
-    def _compare(self, loaded: LoadedModel, command: Compare) -> None:
-        self._identity = command.identity
+    def _compare(self, loaded: LoadedModel, command: Compare) -> Ending:
         engine = loaded.engine
         before = loaded.chosen
         prompt = loaded.prompt(command.messages)
         comparison = Comparison(engine, loaded.assembly.target, prompt)
+        ending: Ending = Cancelled(command.identity)
         for number, name in enumerate(command.proposers, start=1):
             last = number == len(command.proposers)
             finished: Finished | None = None
@@ -217,10 +254,15 @@ class Service:
                 else:
                     finished = outcome
             divergence = comparison.divergence(finished) if finished else None
-            self._deliver(Compared(command.identity, name, finished, divergence, problem, last))
+            row = Compared(command.identity, name, finished, divergence, problem, last)
+            if last:
+                ending = row
+            else:
+                self._deliver(row)
         restored = loaded.set_proposer(SetProposer(before))
         if isinstance(restored, Switched) and restored.problem:
             self._deliver(restored)
+        return ending
 
     def _compared(
         self, loaded: LoadedModel, command: Compare, prompt: Sequence[int], name: str

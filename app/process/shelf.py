@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from app.errors import SpecchatError
+from app.errors import told
 from app.loading import cpu_copies, machine_memory
 from app.models.fit import Memory
 from app.models.listing import look
@@ -30,9 +30,10 @@ def find_models(
                 bundled=bundled_model(),
                 copies=cpu_copies(),
             )
-        except SpecchatError as error:
-            deliver(Failed(type(command).__name__, None, str(error)))
+        except Exception as error:
+            # In a thread it would reach nobody, and the list would be waited for for ever.
+            deliver(Failed(command.identity, told(error)))
         else:
-            deliver(Models(listing))
+            deliver(Models(listing, command.identity))
 
     threading.Thread(target=find, name="models", daemon=True).start()

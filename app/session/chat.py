@@ -1,7 +1,8 @@
 """The chat without a screen: what was said, what the engine is doing, and what follows from its events.
 
 It stands between the engine and the panes: commands go out through a Link, and a View is told what to
-show. Nothing here knows Textual, so that every path can be walked in a test.
+show. Nothing here knows Textual, so that every path can be walked in a test. What the engine is about is one
+State; each event and each wish of a person leads from one to the next.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Literal, Protocol
+from dataclasses import dataclass, fields, replace
+from typing import Literal, Protocol, TypeVar
 
 from app.chat.conversation import Answer, Conversation, End, Question
 from app.children import is_native
@@ -19,17 +20,21 @@ from app.process.client import Link
 from app.process.messages import (
     Asked,
     Cancel,
+    Cancelled,
     Compare,
     Compared,
     Comparing,
+    Count,
     Counted,
     Crashed,
     Done,
     Drafts,
     Event,
     Failed,
+    FindDrafts,
     FindModels,
     Generate,
+    LeftOut,
     Load,
     Loaded,
     Loading,
@@ -43,16 +48,26 @@ from app.process.messages import (
     Step,
     Steps,
     Switched,
+    Task,
     TooLong,
+    ended_by,
 )
-from app.session.figures import EngineState, LiveFigures
+from app.session import state
+from app.session.figures import READY, EngineState, LiveFigures
 from app.session.growing import Growing, resumable
+from app.session.state import Next, State
 
 # A crash loses at most this much of a reply.
 SAVE_SECONDS = 1.0
 LONGEST_K = 16
 # Tokens of each of a comparison's replies where the settings name no limit.
 COMPARED_TOKENS = 256
+# An engine that has not stopped for so long after Esc is started again by the next one.
+PATIENCE_SECONDS = 5.0
+
+Command = TypeVar(
+    "Command", Load, Generate, Compare, SetProposer, SetK, SetDraft, FindDrafts, FindModels, Count
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +88,15 @@ class View(Protocol):
     def prompt_is_read(self, done: int, total: int) -> None: ...
     def answer_ends(self, answer: Answer) -> None: ...
     def conversation_changed(self) -> None: ...
+    def queue_changed(self) -> None: ...
+    def gives_back(self, questions: tuple[Question, ...]) -> None: ...
     def figures_changed(self) -> None: ...
     def state_changed(self) -> None: ...
     def say(self, text: str, kind: str = "information") -> None: ...
     def counted(self, event: Counted) -> None: ...
-    def drafts_found(self, event: Drafts) -> None: ...
+    def drafts_found(self, event: Drafts | Failed) -> None: ...
     def models_found(self, event: Models | Failed) -> None: ...
-    def compares(self, event: Comparing | Compared) -> None: ...
+    def compares(self, event: Comparing | Compared | Cancelled | Failed) -> None: ...
     def too_long(self, event: TooLong) -> None: ...
     def context_is_full(self) -> None: ...
     def asks(self, event: Asked) -> None: ...
@@ -105,29 +122,27 @@ class Chat:
         self._view = view
         self._deliver = deliver
         self._keep = keep
+        # What is loaded, or is to be: what a person chose last, in the settings, on a list or in a dialogue.
         self.load = load
         self.wishes = wishes
         self.proposer = proposer
         self.k = k
         self.conversation = Conversation()
+        self.state: State = state.Stopped(running=False)
+        # Questions that wait for the reply that is being made.
+        self.queued: tuple[Question, ...] = ()
         self.loaded: Loaded | None = None
         self.options: tuple[Option, ...] = ()
         self.draft: str | None = None
+        # What the panel shows of the engine.
         self.engine = EngineState("loading", "the engine")
         self.figures = LiveFigures(proposer, k)
-        # Tokens in the context as of the last reply, and None where they are not known.
+        # Tokens of the conversation as it would be sent, and None where they are not known.
         self.used: int | None = None
-        self.comparing = False
         self._fixed_k = k or 4
-        self._identity = 0
-        self._growing: Growing | None = None
-        self._waiting = False
-        self._dropping = False
-        self._again = False
-        # The engine's process is not there: it was never started, or has ended.
-        self._ended = True
-        # What the engine was last told to load.
-        self._sent = load
+        # Commands that have not ended yet, and the numbers of the newest of their kinds.
+        self._open: dict[int, Task] = {}
+        self._identity = self._switching = self._measuring = 0
         self._saved = 0.0
 
     # What a person does ---------------------------------------------------------------------
@@ -135,7 +150,9 @@ class Chat:
     @property
     def making(self) -> Literal["reply", "comparison"] | None:
         """What the engine is asked to make and has not finished."""
-        return "comparison" if self.comparing else "reply" if self._growing is not None else None
+        if isinstance(self.state, state.Replying):
+            return "reply"
+        return "comparison" if isinstance(self.state, state.Comparing) else None
 
     @property
     def busy(self) -> bool:
@@ -144,52 +161,60 @@ class Chat:
 
     def start(self) -> None:
         """Start the engine and load the model."""
-        self.loaded = None
-        self._state(EngineState("loading", "the engine"))
-        self._ended = True
-        self._send(self.load)
+        self._load(self.load, "the engine")
 
-    def reload(self, load: Load) -> None:
-        """Load with other settings."""
-        self.load = load
-        self.loaded = None
-        self._state(EngineState("loading", "the model"))
-        self._send(load)
+    def reload(self, before: Load, after: Load) -> None:
+        """Load with other settings: what they change, and all else as it is. A reply goes on behind it."""
+        changed = {
+            each.name: getattr(after, each.name)
+            for each in fields(Load)
+            if getattr(after, each.name) != getattr(before, each.name)
+        }
+        self._load(replace(self.load, **changed), then="continue" if self.making == "reply" else "nothing")
 
     def use_model(self, load: Load) -> None:
         """Load another model. A reply that is being made ends there; what came so far is kept."""
-        if self.busy:
-            self._link.send(Cancel(self._identity))
         if load.draft is None and self.proposer == "draft":
             self.proposer = "auto"
-        self.reload(load)
+        self._load(load)
 
     def find_models(self, folders: tuple[str, ...]) -> None:
-        """Ask which models there are, of an engine that ended as it loaded one too."""
+        """Ask which models there are, of an engine that has ended too."""
         self._send(FindModels(folders))
 
-    def _send(self, command: Load | FindModels) -> None:
-        """Send to an engine that may have to be started first."""
-        if isinstance(command, Load):
-            self._sent = command
-        if self._ended:
-            self._ended = False
-            self._link.start(self._deliver)
-        self._link.send(command)
+    def find_drafts(self, folders: tuple[str, ...]) -> None:
+        """Ask which files could draft."""
+        self._send(FindDrafts(folders))
+
+    def count(self, text: str) -> int:
+        """Ask how many tokens a text has; the number that Counted will carry."""
+        return self._send(Count(text=text))
 
     def send(self, question: Question) -> None:
-        """Ask; where the model is not loaded yet the question waits for it."""
+        """Ask now, or as soon as the model is loaded; what is asked meanwhile waits for the reply."""
+        if self.busy or self._next != "nothing":
+            self.queued = (*self.queued, question)
+            self._view.queue_changed()
+            return
         self.conversation = self.conversation.asked(question)
         self._keep(self.conversation)
         self._view.asked(question)
-        self._generate_or_wait()
+        self._answer()
 
     def stop(self) -> None:
-        """Stop what is being made; what came so far is kept."""
-        if self.busy:
-            self._link.send(Cancel(self._identity))
-        elif self._waiting:
-            self._waiting = False
+        """Take back what waits; where nothing does, stop what is being made and keep what came so far."""
+        now = time.monotonic()
+        if self.queued:
+            self._give_back()
+        elif isinstance(self.state, (state.Replying, state.Comparing)):
+            if self.state.stopped is None:
+                self._link.send(Cancel(self.state.identity))
+                self.state = replace(self.state, stopped=now)
+            elif now - self.state.stopped > PATIENCE_SECONDS:
+                self._view.say("The engine did not stop: it is started again.", "warning")
+                self._load(self.load, "the engine", restart=True)
+        elif self._next != "nothing":
+            self._then("nothing")
             self._view.say("The question is not sent.")
 
     def regenerate(self) -> None:
@@ -200,57 +225,104 @@ class Chat:
                 "There is nothing to answer again yet." if last is None else f"Stop the {self.making} first."
             )
             return
-        self.conversation = self.conversation.answered(None)
-        self._keep(self.conversation)
-        self._view.conversation_changed()
-        self._generate_or_wait()
+        self._ask_again(self.conversation.with_version())
 
     def continue_reply(self) -> None:
         """Go on with the last answer where it was cut short."""
         last = self.conversation.last
         if self.busy or last is None:
             return
-        if last.answer is None:
-            self._generate_or_wait()
-        elif last.answer.end == "stop":
+        if last.answer is not None and last.answer.end == "stop":
             self._view.say("The last answer is complete.")
-        elif self.loaded is None:
-            self._view.say("The model is not loaded yet.")
         else:
-            self._generate(resumable(last.answer))
+            self._answer("answer" if last.answer is None else "continue")
 
     def edit_last(self) -> Question | None:
-        """Take the last exchange back and give its question to be edited."""
+        """The last question, to be edited; nothing changes until `send_edited`. None where it cannot be."""
         last = self.conversation.last
         if self.busy or last is None:
+            self._view.say(
+                "There is nothing to edit yet." if last is None else f"Stop the {self.making} first."
+            )
             return None
-        self.conversation = self.conversation.without_last()
-        self._keep(self.conversation)
-        self._view.conversation_changed()
         return last.question
 
-    def show(self, conversation: Conversation) -> None:
-        """Go on with another conversation."""
+    def send_edited(self, question: Question) -> None:
+        """Ask this as another version of the last question, unless that is being answered by now."""
+        if self.busy:
+            self._view.gives_back((question,))
+            self._view.say(f"Stop the {self.making} first.")
+        elif self.conversation.last is not None:
+            self._ask_again(self.conversation.with_version(question))
+
+    def walk_versions(self, step: int, index: int | None = None) -> None:
+        """Show the version before (-1) or after (1) of the exchange at `index`, None for the last that has
+        several."""
+        index = self.conversation.last_versioned if index is None else index
+        if index is None:
+            self._view.say("No message has another version yet: regenerate or edit one.")
+            return
+        before = self.conversation
+        shown = before.exchanges[index]
+        if not 1 <= shown.version + step <= shown.versions:
+            self._view.say(f"This is the {'first' if step < 0 else 'last'} version.")
+        elif self._show_version(before.show_version(index, shown.version + step)) and shown != before.last:
+            self._view.say("What followed the other version stays with it.")
+
+    def delete_version(self) -> None:
+        """Delete the version of the last exchange that is shown, and show the one before."""
+        last = self.conversation.last
+        if last is None or last.versions == 1:
+            self._view.say("The last message has only this version.")
+        else:
+            self._show_version(self.conversation.without_version())
+
+    def _show_version(self, conversation: Conversation) -> bool:
+        if self.busy or self._next != "nothing":
+            self._view.say(f"Stop the {self.making} first." if self.busy else "Your message is not sent yet.")
+            return False
+        self._change(conversation)
+        self._measure()
+        return True
+
+    def _ask_again(self, conversation: Conversation) -> None:
+        self._change(conversation)
+        self._answer()
+
+    def _change(self, conversation: Conversation) -> None:
         self.conversation = conversation
-        self.used = None
+        self._keep(conversation)
+        self._view.conversation_changed()
+
+    def show(self, conversation: Conversation) -> None:
+        """Go on with another conversation; a question that waited for the model stays in its own, unanswered.
+
+        Raises ValueError while something is being made: it would go on in the wrong one.
+        """
+        if self.busy:
+            raise ValueError(f"a {self.making} is being made")
+        self._give_back()
+        self._then("nothing")
+        self.conversation = conversation
         self.figures = LiveFigures(self.proposer, self.k)
         self._view.conversation_changed()
-        self._view.figures_changed()
+        self._measure()
 
     def drop_oldest(self) -> None:
         """Send as few of the oldest exchanges as makes the prompt fit, and ask again."""
-        self._dropping = True
-        self._drop_one()
+        last = self.conversation.last
+        if isinstance(self.state, state.Ready) and last is not None:
+            self._generate(resumable(last.answer) if last.answer else None, shorten=True)
 
     def enlarge(self, context_length: int) -> None:
         """Load again with a larger context, then answer or go on with the answer that was cut."""
-        self._again = True
-        self.reload(replace(self.load, context_length=context_length))
+        self._load(replace(self.load, context_length=context_length), then="continue")
 
     def set_system(self, system: str) -> None:
         """Another system prompt from the next reply on."""
         self.conversation = replace(self.conversation, system=system)
         self._keep(self.conversation)
+        self._measure()
 
     def next_proposer(self) -> None:
         """Use the next proposer that can be used."""
@@ -260,8 +332,10 @@ class Chat:
             self.set_proposer(usable[place % len(usable)])
 
     def set_proposer(self, name: str, agreed: bool = False) -> None:
+        """Use a proposer from the next pass on; while a model is loaded, from the next reply on."""
         self.proposer = name
-        self._link.send(SetProposer(name, agreed))
+        if self.loaded is not None:
+            self._switching = self._send(SetProposer(name, agreed))
         self._chosen()
 
     def set_k(self, k: int | None) -> None:
@@ -269,7 +343,8 @@ class Chat:
         self.k = k if k is None else max(1, min(k, LONGEST_K))
         if self.k is not None:
             self._fixed_k = self.k
-        self._link.send(SetK(self.k))
+        if self.loaded is not None:
+            self._send(SetK(self.k))
         self._chosen()
 
     def toggle_k(self) -> None:
@@ -283,7 +358,10 @@ class Chat:
 
     def set_draft(self, draft: str | None) -> None:
         """Load a draft model, or unload the one that is loaded."""
-        self._link.send(SetDraft(draft))
+        if self.loaded is None:
+            self._view.say("The model is not loaded yet.")
+        else:
+            self._switching = self._send(SetDraft(draft))
 
     def compare(self) -> Compare | None:
         """Answer the last question with each proposer that can be used. None where that cannot be now."""
@@ -291,16 +369,14 @@ class Chat:
         names = tuple(
             option.name for option in self.options if option.problem is None and option.name != "auto"
         )
-        if self.busy or last is None or self.loaded is None or not names:
+        if not isinstance(self.state, state.Ready) or last is None or not names:
             return None
-        self._identity += 1
-        self.comparing = True
         figures = last.answer.figures if last.answer else None
         seed = figures.seed if figures else secrets.randbits(32)
         limit = self.wishes.max_tokens or COMPARED_TOKENS
         messages = self.conversation.messages()
-        command = Compare(self._identity, messages, self.wishes.sampling, seed, names, self.k, limit)
-        self._link.send(command)
+        command = Compare(0, messages, self.wishes.sampling, seed, names, self.k, limit)
+        self.state = state.Comparing(self._send(command))
         self._view.state_changed()
         return command
 
@@ -308,80 +384,64 @@ class Chat:
 
     def handle(self, event: Event) -> None:
         """Take an event. Those of replies that are over or were given up are left out."""
-        identity = getattr(event, "identity", None)
-        if isinstance(event, Counted):
-            self._view.counted(event)
-        elif isinstance(event, Failed):
-            self._failed(event)
-        elif identity is not None and identity != self._identity:
-            return
-        elif isinstance(event, Steps):
-            self._grow(event)
-        elif isinstance(event, Reading):
-            self.figures.prefill(event.prefill)
-            self.used = event.prefill.total + 1
-            self._view.prompt_is_read(event.prefill.done, event.prefill.total)
-            self._view.figures_changed()
-        elif isinstance(event, Done):
-            self._end(event)
-        elif isinstance(event, TooLong):
-            self._too_long(event)
-        elif isinstance(event, (Comparing, Compared)):
-            if isinstance(event, Compared) and event.last:
-                self.comparing = False
-                self._view.state_changed()
-            self._view.compares(event)
-        elif isinstance(event, Loading):
-            self._state(EngineState("loading", event.what, event.share))
-        elif isinstance(event, Noted):
-            self._view.say(event.sentence, "note")
-        elif isinstance(event, Loaded):
-            self._is_loaded(event)
-        elif isinstance(event, Switched):
-            self._switched(event)
-        elif isinstance(event, Asked):
-            self._view.asks(event)
-        elif isinstance(event, Drafts):
-            self._view.drafts_found(event)
-        elif isinstance(event, Models):
-            self._view.models_found(event)
-        else:
-            self._crashed(event)
+        command = self._open.pop(ended_by(event), None)
+        match event:
+            case Loading():
+                self._show(EngineState("loading", event.what, event.share))
+            case Noted():
+                self._view.say(event.sentence, "note")
+            case Loaded():
+                self._is_loaded(event)
+            case Switched():
+                self._switched(event, command)
+            case Asked():
+                self._view.asks(event)
+            case Drafts():
+                self._view.drafts_found(event)
+            case Models():
+                self._view.models_found(event)
+            case Counted():
+                self._counted(event)
+            case Crashed():
+                self._crashed(event)
+            case Failed():
+                self._failed(event, command)
+            case LeftOut() | Reading() | Steps() | Done() | TooLong():
+                if isinstance(self.state, state.Replying) and self.state.identity == event.identity:
+                    self._replies(event, self.state.growing)
+            case Comparing() | Compared():
+                self._compares(event)
+            case Cancelled():
+                if isinstance(self.state, state.Replying) and self.state.identity == event.identity:
+                    self._cut_short("cancelled")
+                else:
+                    self._compares(event)
 
-    def _generate_or_wait(self) -> None:
-        if self.loaded is None:
-            self._waiting = True
-            self._view.say("It is sent as soon as the model is loaded.")
-        else:
-            self._generate()
+    def _replies(self, event: LeftOut | Reading | Steps | Done | TooLong, growing: Growing) -> None:
+        match event:
+            case LeftOut():
+                if event.exchanges:
+                    self.conversation = self.conversation.dropping(event.exchanges)
+                    self._keep(self.conversation)
+                    self._view.conversation_changed()
+                    self._view.answer_begins(growing.begun)
+            case Reading():
+                self.figures.prefill(event.prefill)
+                self.used = event.prefill.total + 1
+                self._view.prompt_is_read(event.prefill.done, event.prefill.total)
+                self._view.figures_changed()
+            case Steps():
+                self._grow(event, growing)
+            case Done():
+                self._end(event, growing)
+            case TooLong():
+                self._cut_short(None)
+                self.used = event.tokens
+                self._view.figures_changed()
+                self._view.too_long(event)
 
-    def _generate(self, begun: Answer | None = None) -> None:
-        self._waiting = False
-        self._identity += 1
-        self._growing = Growing(begun)
-        self._saved = time.monotonic()
-        self.figures.begin(self.k, self.proposer)
-        self._view.answer_begins(begun)
-        wishes = self.wishes
-        self._link.send(
-            Generate(
-                identity=self._identity,
-                messages=self.conversation.messages(),
-                sampling=wishes.sampling,
-                seed=secrets.randbits(32) if wishes.seed is None else wishes.seed,
-                proposer=self.proposer,
-                k=self.k,
-                max_tokens=wishes.max_tokens,
-                begun=begun.token_ids if begun else (),
-            )
-        )
-        self._view.state_changed()
-        self._view.figures_changed()
-
-    def _grow(self, event: Steps) -> None:
-        if self._growing is None:
-            return
-        self._growing.extend(event.steps)
+    def _grow(self, event: Steps, growing: Growing) -> None:
+        growing.extend(event.steps)
         for step in event.steps:
             self.figures.record(step.entry)
             self.used = (self.used or 0) + len(step.entry.tokens)
@@ -391,116 +451,226 @@ class Chat:
         now = time.monotonic()
         if now - self._saved >= SAVE_SECONDS:
             self._saved = now
-            self._keep(self.conversation.answered(self._growing.so_far()))
+            self._keep(self.conversation.answered(growing.so_far()))
 
-    def _end(self, event: Done) -> None:
-        if self._growing is None:
-            return
+    def _end(self, event: Done, growing: Growing) -> None:
         finished = event.finished
-        answer = self._growing.finish(finished)
         self.figures.finish(finished)
         # The last token has not been read yet: where the reply filled the context it is one too many.
         self.used = finished.prompt_tokens + len(finished.token_ids) - (finished.reason == "context")
-        self._answered(answer)
+        self._answered(growing.finish(finished))
         if finished.reason == "context":
             self._view.context_is_full()
 
-    def _answered(self, answer: Answer | None) -> None:
-        self._growing = None
-        self._dropping = False
-        if answer is not None and (answer.token_ids or answer.end == "stop"):
+    def _cut_short(self, end: End) -> None:
+        """The growing reply ends without the engine's last word."""
+        self.figures.stop()
+        if isinstance(self.state, state.Replying):
+            self._answered(self.state.growing.so_far(end))
+
+    def _answered(self, answer: Answer) -> None:
+        """A reply has ended: keep it, and go on with what waits; where something is amiss, give that back."""
+        if answer.token_ids or answer.end == "stop":
             self.conversation = self.conversation.answered(answer)
             self._view.answer_ends(answer)
         else:
             # Stopped before a word came: the question stands without an answer.
             self._view.conversation_changed()
         self._keep(self.conversation)
+        self._enter(state.Ready())
         self._view.figures_changed()
-        self._view.state_changed()
+        if answer.end in ("stop", "length", "stop_string"):
+            self._go_on()
+        else:
+            self._give_back()
 
-    def _cut_short(self, end: End) -> None:
-        """The growing reply ends without the engine's last word."""
-        self.figures.stop()
-        if self._growing is not None:
-            self._answered(self._growing.so_far(end))
-
-    def _too_long(self, event: TooLong) -> None:
-        droppable = len(self.conversation.exchanges) - 1 - self.conversation.unsent
-        if self._dropping and droppable > 0:
-            self._growing = None
-            self._drop_one()
-            return
-        self.used = event.tokens
-        self._cut_short(None)
-        self._view.too_long(event)
-
-    def _drop_one(self) -> None:
-        self.conversation = self.conversation.dropping(1)
-        last = self.conversation.last
-        answer = last.answer if last else None
-        self._view.conversation_changed()
-        self._generate(resumable(answer) if answer else None)
+    def _compares(self, event: Comparing | Compared | Cancelled | Failed) -> None:
+        """A comparison's event; any that ends it does so for the screen too."""
+        if isinstance(self.state, state.Comparing) and self.state.identity == event.identity:
+            self._view.compares(event)
+            if ended_by(event):
+                self._enter(state.Ready())
+                self._go_on()
 
     def _is_loaded(self, event: Loaded) -> None:
+        if not isinstance(self.state, state.Loading) or self.state.identity != event.identity:
+            return
+        then = self.state.then
         self.loaded, self.options, self.draft = event, event.options, event.draft
-        self._state(EngineState())
+        self._show(READY)
+        self._enter(state.Ready())
         self._view.figures_changed()
-        if self._waiting:
-            self._generate()
-        elif self._again:
-            self.continue_reply()
-        self._again = False
+        self._measure()
+        if then != "nothing":
+            self._answer(then)
 
-    def _switched(self, event: Switched) -> None:
-        self.proposer, self.options, self.draft = event.proposer, event.options, event.draft
+    def _switched(self, event: Switched, command: Task | None) -> None:
+        self.options, self.draft = event.options, event.draft
         if self.loaded is not None:
             # What was being loaded for the proposer is there, or has failed.
-            self._state(EngineState())
-        # The draft is part of what is loaded again after a crash.
+            self._show(READY)
+        # The draft is part of what is loaded again, after a crash or with other settings.
         if event.draft is None:
             self.load = replace(self.load, draft=None)
+        elif isinstance(command, SetDraft):
+            self.load = replace(self.load, draft=command.draft)
         if event.problem:
             self._view.say(event.problem, "warning")
-        self._chosen()
+        # What was chosen meanwhile is answered later.
+        if event.identity in (0, self._switching):
+            self.proposer = event.proposer
+            self._chosen()
 
     def _chosen(self) -> None:
         self.figures.choose(self.k, self.proposer)
         self._view.figures_changed()
         self._view.state_changed()
 
-    def _failed(self, event: Failed) -> None:
-        if event.identity is not None and event.identity != self._identity:
-            return
-        if event.command == "FindModels":
+    def _counted(self, event: Counted) -> None:
+        if event.identity == self._measuring and not self.busy:
+            self.used = event.tokens
+            self._view.figures_changed()
+        self._view.counted(event)
+
+    def _failed(self, event: Failed, command: Task | None) -> None:
+        """A command has failed: that one ends, and nothing else does."""
+        current = self.state
+        if isinstance(command, FindModels):
             self._view.models_found(event)
-            return
-        if event.command == "Load":
-            self._waiting = False
-            self._state(EngineState("stopped"))
-        elif event.command == "Compare":
-            self.comparing = False
-        else:
-            self._cut_short("crashed" if self._growing and self._growing.tokens else None)
-        self._view.say(event.message, "error")
-        self._view.state_changed()
+        elif isinstance(command, FindDrafts):
+            self._view.drafts_found(event)
+        elif isinstance(command, (SetProposer, SetDraft)):
+            self._view.say(event.message, "error")
+            self._show(READY if self.loaded is not None else self.engine)
+        elif isinstance(current, state.Comparing):
+            self._compares(event)
+        elif isinstance(current, state.Loading) and current.identity == event.identity:
+            self._enter(state.Stopped(running=True, then=current.then))
+            self._show(EngineState("stopped"))
+            self._give_back()
+            self._view.say(event.message, "error")
+        elif isinstance(current, state.Replying) and current.identity == event.identity:
+            self._cut_short("crashed" if current.growing.tokens else None)
+            self._view.say(event.message, "error")
 
     def _crashed(self, event: Crashed) -> None:
-        # A model that kills the engine as it is loaded is tried once more, then it would do so for ever.
-        restart = self.loaded is not None
-        may_live = not restart and not self._sent.died and is_native(event.reason)
-        self._ended = True
-        self.loaded = None
-        self.comparing = False
+        """The engine has died. One that had a model loads it again; one that died of loading it tries other
+        settings once, as it would die for ever."""
+        current = self.state
         self._cut_short("crashed")
-        self._state(EngineState("stopped"))
-        if may_live:
-            self._state(EngineState("loading", "the model once more"))
-            self._send(replace(self.load, died=event.reason))
+        if isinstance(current, state.Comparing):
+            self._compares(Failed(current.identity, f"The engine {event.reason}."))
+        self._enter(state.Stopped(running=False, then=self._next))
+        if isinstance(current, state.Loading) and not current.died and is_native(event.reason):
+            self._load(self.load, "the model once more", died=event.reason)
             return
+        restart = not isinstance(current, (state.Loading, state.Stopped))
         if restart:
-            self.start()
+            self._load(self.load, "the engine")
+        else:
+            self._show(EngineState("stopped"))
+            self._give_back()
         self._view.crashed(event, restart)
 
-    def _state(self, state: EngineState) -> None:
-        self.engine = state
+    # From state to state ----------------------------------------------------------------------
+
+    @property
+    def _next(self) -> Next:
+        """What waits for a model to be loaded."""
+        return self.state.then if isinstance(self.state, (state.Loading, state.Stopped)) else "nothing"
+
+    def _then(self, then: Next) -> None:
+        if isinstance(self.state, (state.Loading, state.Stopped)):
+            self.state = replace(self.state, then=then)
+
+    def _enter(self, new: State) -> None:
+        self.state = new
         self._view.state_changed()
+
+    def _show(self, engine: EngineState) -> None:
+        self.engine = engine
+        self._view.state_changed()
+
+    def _send(self, command: Command) -> int:
+        """Send a command, to an engine that may have to be started first; its identity."""
+        if isinstance(self.state, state.Stopped) and not self.state.running:
+            self.state = replace(self.state, running=True)
+            self._link.start(self._deliver)
+        self._identity += 1
+        numbered = replace(command, identity=self._identity)
+        self._open[numbered.identity] = numbered
+        self._link.send(numbered)
+        return numbered.identity
+
+    def _load(
+        self,
+        load: Load,
+        what: str = "the model",
+        then: Next = "nothing",
+        died: str = "",
+        restart: bool = False,
+    ) -> None:
+        """Load, from any state. What is being made ends there, and what waited waits for this."""
+        if isinstance(self.state, (state.Loading, state.Replying, state.Comparing)):
+            self._link.send(Cancel(self.state.identity))
+        if self._next != "nothing":
+            then = self._next
+        if isinstance(self.state, state.Comparing):
+            self._compares(Cancelled(self.state.identity))
+        self._cut_short("cancelled")
+        if restart:
+            self.state = state.Stopped(running=False)
+        self.load, self.loaded = load, None
+        self.engine = EngineState("loading", what)
+        self._enter(state.Loading(self._send(replace(load, died=died)), then, bool(died)))
+
+    def _answer(self, how: Next = "answer") -> None:
+        """Answer the last question, or go on with its answer, now or once a model is loaded."""
+        last = self.conversation.last
+        if last is None:
+            return
+        if not isinstance(self.state, state.Ready):
+            self._then(how)
+            self._view.say("It is sent as soon as the model is loaded.")
+        else:
+            self._generate(resumable(last.answer) if last.answer and how == "continue" else None)
+
+    def _generate(self, begun: Answer | None = None, shorten: bool = False) -> None:
+        self._saved = time.monotonic()
+        self.figures.begin(self.k, self.proposer)
+        self._view.answer_begins(begun)
+        wishes = self.wishes
+        command = Generate(
+            identity=0,
+            messages=self.conversation.messages(),
+            sampling=wishes.sampling,
+            seed=secrets.randbits(32) if wishes.seed is None else wishes.seed,
+            proposer=self.proposer,
+            k=self.k,
+            max_tokens=wishes.max_tokens,
+            begun=begun.token_ids if begun else (),
+            shorten=shorten,
+        )
+        self._enter(state.Replying(self._send(command), Growing(begun)))
+        self._view.figures_changed()
+
+    def _go_on(self) -> None:
+        """Ask what waited for the engine."""
+        if self.queued:
+            question, self.queued = self.queued[0], self.queued[1:]
+            self._view.queue_changed()
+            self.send(question)
+
+    def _give_back(self) -> None:
+        """What waited goes back to where it was written."""
+        if self.queued:
+            questions, self.queued = self.queued, ()
+            self._view.gives_back(questions)
+            self._view.queue_changed()
+
+    def _measure(self) -> None:
+        """Find out how many tokens the conversation has, as it would be sent now."""
+        self.used = None if self.conversation.exchanges else 0
+        if self.loaded is not None and not self.busy and self.conversation.exchanges:
+            self._measuring = self._send(Count(messages=self.conversation.spoken()))
+        self._view.figures_changed()

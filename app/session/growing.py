@@ -17,6 +17,7 @@ class Growing:
     """
 
     def __init__(self, begun: Answer | None = None) -> None:
+        self.begun = begun
         self._begun = begun or Answer()
         self._text: list[str] = [self._begun.text]
         self._token_ids = list(self._begun.token_ids)

@@ -9,6 +9,7 @@ from app.chat.conversation import Answer, Question
 from app.chat.gate import clean
 from app.process.messages import (
     Asked,
+    Cancelled,
     Compared,
     Comparing,
     Counted,
@@ -38,7 +39,6 @@ class PaneView:
         self._app = app
         # Chips whose tokens are being counted, by the number of the count.
         self._counting: dict[int, int] = {}
-        self._counts = 0
         self._shown = 0.0
         self._stale = self._late = self._meter_stale = False
         self._ticks = 0
@@ -55,13 +55,18 @@ class PaneView:
         place = f" on {gpus[0]}{more}" if gpus else ""
         self._app.header.show(f"{self.model_name}{place}", self._app.keeper.title)
 
-    def counting(self, chip: int) -> int:
-        """A number for the count of a chip's tokens."""
-        self._counts += 1
-        self._counting[self._counts] = chip
-        return self._counts
+    def count(self, chip: int, text: str) -> None:
+        """Have a chip's tokens counted."""
+        self._counting[self._app.chat.count(text)] = chip
+
+    def queue_changed(self) -> None:
+        self._app.prompt.show_waiting(self._app.chat.queued)
+
+    def gives_back(self, questions: tuple[Question, ...]) -> None:
+        self._app.prompt.take_back(questions)
 
     def asked(self, question: Question) -> None:
+        self._app.starters.offer(False)
         self._app.transcript.ask(question)
 
     def answer_begins(self, begun: Answer | None) -> None:
@@ -78,6 +83,7 @@ class PaneView:
         self._app.transcript.end_answer(answer)
 
     def conversation_changed(self) -> None:
+        self._app.starters.offer(not self._app.chat.conversation.exchanges)
         self._app.transcript.show(self._app.chat.conversation)
 
     def figures_changed(self) -> None:
@@ -125,8 +131,6 @@ class PaneView:
 
     def say(self, text: str, kind: str = "information") -> None:
         severity = {"warning": "warning", "error": "error"}.get(kind, "information")
-        if kind == "error" and self._app.dialogues.comparison_failed(text):
-            return
         if kind in ("error", "note"):
             self._app.transcript.note(clean(text), "error" if kind == "error" else "information")
         else:
@@ -137,13 +141,13 @@ class PaneView:
         if chip is not None:
             self._app.prompt.set_tokens(chip, event.tokens)
 
-    def drafts_found(self, event: Drafts) -> None:
+    def drafts_found(self, event: Drafts | Failed) -> None:
         self._app.dialogues.drafts_found(event)
 
     def models_found(self, event: Models | Failed) -> None:
         self._app.dialogues.models_found(event)
 
-    def compares(self, event: Comparing | Compared) -> None:
+    def compares(self, event: Comparing | Compared | Cancelled | Failed) -> None:
         self._app.dialogues.compares(event)
 
     def too_long(self, event: TooLong) -> None:

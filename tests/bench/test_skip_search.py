@@ -16,7 +16,7 @@ from app.bench.layer_choice import Layers, expected, greedy_search, overlap, sur
 from app.bench.prompts import Prompt
 from app.bench.skip_search import main
 from app.errors import SpecchatError, UsageError
-from app.llama.context import Cancelled, Context
+from app.llama.context import Context, Interrupted
 from app.models.gguf import read_header
 from app.models.skip import content_digest, load_choice, save_choice, write_skip
 from proposers.base import Distribution
@@ -102,7 +102,7 @@ def test_overlap_is_the_acceptance_of_a_sampled_token() -> None:
     assert overlap(p, q) == pytest.approx(0.4)
 
 
-class Interrupted:
+class InterruptedContext:
     """A context that Ctrl+C meets in the midst of a forward."""
 
     def rollback(self, length: int) -> None:
@@ -111,7 +111,7 @@ class Interrupted:
     def forward(self, tokens: Sequence[int], rows: int) -> None:
         signal.raise_signal(signal.SIGINT)
         assert self.stop()
-        raise Cancelled
+        raise Interrupted
 
     def stop(self) -> bool:
         raise AssertionError("never set")
@@ -121,7 +121,7 @@ def test_interrupt_inside_a_forward_stops_it() -> None:
     """Raised inside llama.cpp's callback it would be printed, lost, and the search would go on."""
     before = signal.getsignal(signal.SIGINT)
     with pytest.raises(KeyboardInterrupt):
-        skip_search.forward(cast(Context, Interrupted()), [1, 2], 1)
+        skip_search.forward(cast(Context, InterruptedContext()), [1, 2], 1)
     assert signal.getsignal(signal.SIGINT) is before
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from app.llama.context import MAX_ROWS, Cancelled, Context, next_chunk
+from app.llama.context import MAX_ROWS, Context, Interrupted, next_chunk
 from app.llama.model import Model
 from app.llama.settings import ContextSettings
 
@@ -184,7 +184,7 @@ def test_stopping_a_long_forward_leaves_a_whole_prefix(context: Context, referen
         calls = iter([False] * asked)
         context.rollback(0)
         context.stop = lambda calls=calls: next(calls, True)  # type: ignore[misc]
-        with pytest.raises(Cancelled):
+        with pytest.raises(Interrupted):
             context.forward(TOKENS[:300])
         kept = context.length
         assert kept % 64 == 0 and kept < 300
@@ -201,7 +201,7 @@ def test_a_gpu_reads_little_at_once(tiny_path: Path) -> None:
             model.on_gpu = on_gpu
             with Context(model, 512, ContextSettings(threads=1)) as context:
                 context.stop = lambda context=context: context.length > 0  # type: ignore[misc]
-                with nullcontext() if kept == 300 else pytest.raises(Cancelled):
+                with nullcontext() if kept == 300 else pytest.raises(Interrupted):
                     context.forward(TOKENS, rows=0)
                 assert context.length == kept
 

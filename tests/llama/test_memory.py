@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from app.llama.context import Cancelled, Context
+from app.llama.context import Context, Interrupted
 from app.llama.model import Model
 from app.models.estimate import state_bytes
 from app.models.gguf import read_header
@@ -176,7 +176,7 @@ def test_a_stopped_forward_leaves_a_whole_prefix(make: Make, often: int) -> None
         return asked > often
 
     context.stop = stop
-    with pytest.raises(Cancelled):
+    with pytest.raises(Interrupted):
         context.forward(TOKENS[:800], 0)
     context.stop = lambda: False
     held = context.length

@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from app.engine.events import Finished, FinishReason, Pass, Prefill, Tally
+from app.process.endings import Endings
 from app.process.messages import (
+    Asked,
+    Cancel,
     Command,
+    Compare,
+    Count,
+    Crashed,
     Done,
+    Drafts,
     Event,
+    Failed,
+    FindDrafts,
+    FindModels,
     Generate,
     Load,
     Loaded,
+    Models,
     Option,
+    Quit,
     Reading,
+    SetDraft,
+    SetProposer,
     Step,
     Steps,
+    Switched,
+    ended_by,
 )
 
 OPTIONS = (
@@ -25,32 +42,64 @@ OPTIONS = (
     Option("skip", "fewer layers", None),
     Option("auto", "now lookup", None),
 )
+# What answers what.
+ANSWERED: dict[type[Event], tuple[type[Command], ...]] = {
+    Loaded: (Load,),
+    Switched: (SetProposer, SetDraft),
+    Asked: (SetProposer,),
+    Drafts: (FindDrafts,),
+    Models: (FindModels,),
+}
 LOADED = Loaded("Test Model", "/models/test.gguf", "llama 1M", 8192, 8192, OPTIONS, None)
 
 
 class ScriptedEngine:
-    """Stands where EngineClient does. Nothing is answered unless a test says so."""
+    """Stands where EngineClient does. Nothing is answered unless a test says so, but for what a closed or
+    dead engine leaves."""
 
     def __init__(self) -> None:
+        # Without the numbers of those that nothing but one event answers.
         self.sent: list[Command] = []
+        self._numbers: dict[type[Command], int] = {}
         self.starts = 0
         self.closed = False
-        self._deliver: Callable[[Event], None] = lambda event: None
+        self._endings = Endings(lambda event: None)
+        self._runs = False
 
     def start(self, deliver: Callable[[Event], None]) -> None:
+        self.close()
         self.starts += 1
-        self._deliver = deliver
+        self._runs, self._endings = True, Endings(deliver)
 
     def send(self, command: Command) -> None:
-        self.sent.append(command)
+        self._endings.sent(command)
+        if not self._runs:
+            self._endings.end_all("the engine has ended")
+            return
+        if not isinstance(command, Quit):
+            self._numbers[type(command)] = command.identity
+        numberless = not isinstance(command, (Generate, Compare, Cancel, Count, Quit))
+        self.sent.append(replace(command, identity=0) if numberless else command)  # type: ignore
 
     def close(self) -> None:
-        self.closed = True
+        self.closed = self._runs
+        self._runs = False
+        self._endings.end_all("the engine was ended")
 
     def tell(self, *events: Event) -> None:
-        """Make the engine say this."""
+        """Make the engine say this: events without an identity end the newest command of their kind."""
         for event in events:
-            self._deliver(event)
+            if type(event) in ANSWERED and ended_by(event) == 0:
+                number = max(self._numbers.get(kind, 0) for kind in ANSWERED[type(event)])
+                event = replace(event, identity=number)  # type: ignore
+            self._endings.tell(event)
+            if isinstance(event, Crashed):
+                self._runs = False
+                self._endings.end_all(f"the engine {event.reason}")
+
+    def fail(self, kind: type[Command], message: str) -> None:
+        """The newest command of a kind fails."""
+        self.tell(Failed(self._numbers[kind], message))
 
     def last(self, kind: type[Command]) -> Command:
         """The newest command of a kind."""

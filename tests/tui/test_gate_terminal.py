@@ -129,7 +129,7 @@ class HostileEngine(ScriptedEngine):
         asked = command.messages[-1].content
         identity = command.identity
         if asked == "fail":
-            self.tell(Failed("Generate", identity, f"way-failed {HOSTILE}"))
+            self.tell(Failed(identity, f"way-failed {HOSTILE}"))
             return
         if asked == "crash":
             self._crashed = True

@@ -54,7 +54,7 @@ SIZES = (NARROW, WIDE, (120, 40), (60, 16), (40, 10))
 KEYS = [
     key
     for action in ACTIONS
-    if action.name not in ("leave", "suspend_process")
+    if action.name not in ("leave", "quit", "suspend_process")
     for key in action.keys.split(",")
     if key
 ]
@@ -126,7 +126,7 @@ class Answering(ScriptedEngine):
             yield TooLong(identity, 9000, 8192, 32768)
             return
         if fate < 0.15:
-            yield Failed("Generate", identity, "It failed.")
+            yield Failed(identity, "It failed.")
             return
         yield Reading(identity, Prefill(12, 12, 0))
         steps: list[Step] = []

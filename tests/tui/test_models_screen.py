@@ -21,7 +21,7 @@ from app.models.catalogue import Part
 from app.models.hub import downloaded, hub_of
 from app.models.row import Draft, Listing, Partner, Room, Row
 from app.models.transfer import Progress
-from app.process.messages import Cancel, Done, Failed, FindModels, Load, Models
+from app.process.messages import Cancel, Done, FindModels, Load, Models
 from app.settings.values import LoadSettings, Settings
 from app.tui.models.drawing import files, line, widths
 from app.tui.models.screen import ModelChoice, ModelScreen, arranged
@@ -459,11 +459,11 @@ def test_without_a_model_another_can_be_chosen(tmp_path: Path) -> None:
 
     async def body() -> None:
         async with chatting(tmp_path, loaded=None) as chat:
-            chat.engine.tell(Failed("Load", None, "It cannot be loaded."))
+            chat.engine.fail(Load, "It cannot be loaded.")
             await chat.settle()
             await chat.type("/models")
             await chat.press("enter")
-            chat.engine.tell(Failed("FindModels", None, "There is no list."))
+            chat.engine.fail(FindModels, "There is no list.")
             await chat.settle()
             assert "There is no list." in chat.text
             chat.engine.tell(Models(ALL))

@@ -6,6 +6,7 @@ import asyncio
 import os
 import stat
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,10 @@ class Host(App[None]):
     @property
     def questions(self) -> list[Question]:
         return [message.question for message in self.said if isinstance(message, PromptArea.Sent)]
+
+    @property
+    def edits(self) -> int:
+        return sum(message.edited for message in self.said if isinstance(message, PromptArea.Sent))
 
     @property
     def commands(self) -> list[tuple[str, str]]:
@@ -416,7 +421,7 @@ def test_commands_are_posted_by_name() -> None:
         await pilot.press("enter")
         await type_text(pilot, "/reg")
         await pilot.press("enter")
-        assert host.commands == [("help", ""), ("leave", ""), ("export", "my chat.md"), ("regenerate", "")]
+        assert host.commands == [("help", ""), ("quit", ""), ("export", "my chat.md"), ("regenerate", "")]
         assert host.editor.text == "" and host.questions == []
 
     run(body)
@@ -550,34 +555,47 @@ def test_a_question_comes_back_to_be_edited() -> None:
     async def body(host: Host, pilot: Pilot[None]) -> None:
         await type_text(pilot, "begun")
         question = Question("asked", (Document("report.md", "rivers"),))
-        host.area.put(question)
+        host.area.edit(question)
         await pilot.pause()
+        line = host.query_one("#prompt-editing", Static)
+        assert line.display and "Editing" in str(line.content)
         assert host.area.draft == question and "report.md" in host.chips[0]
+        assert host.area.leave_edit() and not host.area.leave_edit()
+        await pilot.pause()
+        assert host.area.draft == Question("begun") and not line.display and not host.chips
+        host.area.edit(question)
+        await pilot.press("!")
+        # Asked for again, the edit goes on.
+        host.area.edit(question)
         await pilot.press("enter")
-        assert host.questions == [question]
-        await pilot.press("up", "up")
-        assert host.editor.text == "begun"
-        host.area.put(Question("x" * 100_000))
+        assert host.questions == [replace(question, text="asked!")] and host.edits == 1
+        assert host.editor.text == "begun" and not line.display
+        await pilot.press("enter")
+        assert host.questions[1:] == [Question("begun")] and host.edits == 1
+        host.area.edit(Question("x" * 100_000))
         assert host.area.draft == Question("", (Document("pasted text", "x" * 100_000),))
+        assert host.area.clear_or_copy() and host.area.draft == Question("")
 
     run(body)
 
 
-def test_nothing_is_sent_while_a_reply_is_written() -> None:
-    """Else: a second question is lost or mixed into the first reply."""
+def test_what_waited_comes_back_before_what_is_being_written() -> None:
+    """Else: a question that waited for a reply is lost, or what was begun after it."""
 
     async def body(host: Host, pilot: Pilot[None]) -> None:
-        host.area.busy("reply")
-        await pilot.press("h", "i", "enter")
-        assert host.questions == [] and host.editor.text == "hi"
-        assert host.problems == ["A reply is being written: Esc stops it."]
-        host.area.busy("comparison")
-        await pilot.press("enter")
-        assert host.problems[1:] == ["A comparison is running: Esc stops it."]
-        host.area.busy(None)
-        assert not host.query_one("#prompt-problem").display
-        await pilot.press("enter")
-        assert host.questions == [Question("hi")]
+        report = Document("report.md", "One text.")
+        other = Document("report.md", "Another text.")
+        waiting = (Question("First", (report,)), Question("", (other,)))
+        host.area.show_waiting(waiting)
+        await pilot.pause()
+        shown = str(host.query_one("#prompt-waiting", Static).content)
+        assert shown == "waits: First ▣ report.md\nwaits: ▣ report.md"
+        await pilot.press("h", "i")
+        host.area.take_back(waiting)
+        host.area.show_waiting(())
+        await pilot.pause()
+        assert not host.query_one("#prompt-waiting").display
+        assert host.area.draft == Question("First\n\nhi", (report, Document("report.md 2", "Another text.")))
 
     run(body)
 

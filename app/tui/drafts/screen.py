@@ -19,6 +19,7 @@ from app.process.messages import Candidate
 from app.tui.dialogs.picker import Picker, is_path, one_line
 from app.tui.dialogs.text import wrap
 
+_LOOKING = "looking for drafts …"
 _EMPTY = (
     "A draft is a small model of the same family that guesses ahead; the loaded model checks every guess, "
     "so the text stays its own.\n\nDrafts are looked for beside the model's file and in the draft folders of "
@@ -56,11 +57,20 @@ class DraftScreen(Picker[DraftChoice | None]):
     def __init__(self) -> None:
         super().__init__("Draft model", "filter, or the path of a .gguf file")
         self._candidates: tuple[Candidate, ...] | None = None
+        self._empty = _LOOKING
         self._entries: tuple[Entry, ...] = ()
 
     def show(self, candidates: Sequence[Candidate]) -> None:
         """These are the files, in the order in which they are to stand."""
-        self._candidates = tuple(candidates)
+        self._candidates, self._empty = tuple(candidates), _EMPTY
+        self._refilled()
+
+    def fail(self, sentence: str) -> None:
+        """There is no list: say why."""
+        self._candidates, self._empty = (), clean(sentence)
+        self._refilled()
+
+    def _refilled(self) -> None:
         if self.ready:
             self.refill()
             self.refresh_bindings()
@@ -114,10 +124,8 @@ class DraftScreen(Picker[DraftChoice | None]):
                 each.draft is not None and not each.problem and not each.loaded for each in self._entries
             )
             options.highlighted = next((at for at, can in enumerate(takeable) if can), 0)
-        elif self._candidates is None:
-            empty.update("looking for drafts …")
         else:
-            empty.update("Nothing matches: a path ends with .gguf." if self._candidates else _EMPTY)
+            empty.update("Nothing matches: a path ends with .gguf." if self._candidates else self._empty)
         self.say("")
 
 

@@ -1,0 +1,40 @@
+"""Sees to it that every command ends in exactly one event, whoever answers it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from app.process.messages import Cancel, Command, Event, Failed, Quit, ended_by
+
+
+class Endings:
+    """The commands that have not ended, between what sends them and what hears of them. For any thread."""
+
+    def __init__(self, deliver: Callable[[Event], None]) -> None:
+        self._deliver = deliver
+        self._open: set[int] = set()
+        self._lock = threading.Lock()
+
+    def sent(self, command: Command) -> None:
+        """A command is on its way."""
+        if not isinstance(command, (Cancel, Quit)) and command.identity:
+            with self._lock:
+                self._open.add(command.identity)
+
+    def tell(self, event: Event) -> None:
+        """Hand an event on, but no second end of a command."""
+        ended = ended_by(event)
+        if ended:
+            with self._lock:
+                if ended not in self._open:
+                    return
+                self._open.remove(ended)
+        self._deliver(event)
+
+    def end_all(self, why: str) -> None:
+        """Nobody will answer any more: what is open has failed."""
+        with self._lock:
+            left, self._open = sorted(self._open), set()
+        for identity in left:
+            self._deliver(Failed(identity, f"It was not done: {why}."))
