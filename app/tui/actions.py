@@ -44,7 +44,7 @@ ACTIONS: tuple[Action, ...] = (
     Action("longer_k", "ctrl+up", "Draft one token more", "Speculation", "", "longer"),
     Action("shorter_k", "ctrl+down", "Draft one token less; below 1 is automatic",
             "Speculation", "", "shorter"),
-    Action("colours", "f4", "Colour tokens by origin, then rejected drafts too, then off",
+    Action("colours", "f4", "Mark accepted drafts, then rejected ones too, then none",
             "View", "colours", "colours"),
     Action("compare", "f5", "Run the last prompt with each proposer", "Speculation", "compare", "compare"),
     Action("panel", "f6", "Show or hide the speculation panel", "View", "panel", "panel"),

@@ -610,18 +610,24 @@ def test_resizing_a_long_chat_leaves_it_right(tmp_path: Path) -> None:
     run(body)
 
 
-def test_the_theme_and_keys_of_the_settings_are_used(tmp_path: Path) -> None:
+def test_the_theme_and_keys_of_the_settings_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def body() -> None:
         settings = Settings(look=LookSettings(theme="light"), keys={"colours": "ctrl+g", "thoughts": "f4"})
         async with chatting(tmp_path, settings) as chat:
             assert chat.app.theme == "specchat-light"
-            await chat.press("ctrl+g")
-            assert chat.app._colours == 1
+            for marked in (2, 0, 1):
+                await chat.press("ctrl+g")
+                assert chat.app.transcript.colours == (marked, "light")
+            chat.app.apply(replace(settings, look=LookSettings(theme="dark", drafts="off")))
+            assert chat.app.transcript.colours == (0, "dark")
             await chat.press("f9")
             await chat.until(lambda: "Settings" in chat.text)
             await chat.press("escape")
             await chat.press("f1")
             await chat.until(lambda: "Ctrl+G" in chat.text)
+        monkeypatch.setenv("NO_COLOR", "1")
+        async with chatting(tmp_path) as chat:
+            assert chat.app.transcript.colours == (1, "none")
 
     run(body)
 
