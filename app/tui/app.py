@@ -8,12 +8,13 @@ import os
 import signal
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from inspect import isawaitable
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import App, ComposeResult, SystemCommand
@@ -25,6 +26,7 @@ from textual.screen import Screen
 from textual.widget import AwaitMount
 
 from app.chat.conversation import Conversation
+from app.chat.store import Saved
 from app.errors import SpecchatError
 from app.process.client import Link
 from app.process.messages import Event, Loaded
@@ -49,6 +51,7 @@ from app.tui.starters.starters import Starters
 from app.tui.theme import THEMES
 from app.tui.transcript.answer import Keys
 from app.tui.transcript.code_blocks import code_blocks
+from app.tui.transcript.colouring import LEVELS, Level
 from app.tui.transcript.transcript import Transcript
 from app.tui.view import FIGURES_SECONDS, PaneView
 
@@ -95,6 +98,13 @@ class SpecchatApp(App[None], inherit_bindings=False):
             super().__init__()
             self.event = event
 
+    class FromStore(Message):
+        """A sentence of the store's thread, "" where only the chat's title changed."""
+
+        def __init__(self, sentence: str) -> None:
+            super().__init__()
+            self.sentence = sentence
+
     def __init__(self, options: ChatOptions, link: Link) -> None:
         super().__init__()
         self.options = options
@@ -119,7 +129,11 @@ class SpecchatApp(App[None], inherit_bindings=False):
         self.band = Box(self.strip, id="band")
         self.foot = Box(self.prompt, footer, id="foot")
         self.small = TooSmall(id="small")
-        self.keeper = Keeper(options.folder / "sessions.db")
+        self.keeper = Keeper(options.folder / "sessions.db", self._told)
+        # What is to be said once the terminal is given back.
+        self.farewell: str | None = None
+        # What was sent while the chat that it is for was being opened; None while none is.
+        self._early: list[PromptArea.Sent | Starters.Chosen] | None = None
         self.view = PaneView(self)
         self.chat = Chat(
             link,
@@ -133,7 +147,6 @@ class SpecchatApp(App[None], inherit_bindings=False):
         )
         self.dialogues = Dialogues(self)
         self._link = link
-        self._colours: Literal[0, 1, 2] = 0
         self._panel_wanted = self.settings.look.panel
         self._code_block = 0
         self._keys = keys_in_force(self.settings.keys)
@@ -141,6 +154,10 @@ class SpecchatApp(App[None], inherit_bindings=False):
     def _deliver(self, event: Event) -> None:
         """Called from the link's thread."""
         self.post_message(self.FromEngine(event))
+
+    def _told(self, sentence: str) -> None:
+        """Called from the store's thread."""
+        self.post_message(self.FromStore(sentence))
 
     def get_default_screen(self) -> Screen[None]:
         return self.chat_screen
@@ -154,6 +171,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
 
     def on_mount(self) -> None:
         self._use_keys()
+        self._use_colours(LEVELS[self.settings.look.drafts])
         self._leave_on_signals()
         # Textual takes the screen for what it was before the suspension.
         self.app_resume_signal.subscribe(self, lambda _: self.refresh())
@@ -171,7 +189,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
         self.set_interval(FIGURES_SECONDS, self.view.tick)
         self.keeper.start()
         self._begin_conversation()
-        for notice in (*self.options.notices, *self.keeper.notices):
+        for notice in self.options.notices:
             self.view.say(notice, "warning")
         self.chat.start()
 
@@ -184,23 +202,37 @@ class SpecchatApp(App[None], inherit_bindings=False):
             loop.add_signal_handler(number, partial(self.exit, None, 128 + number))
 
     def _begin_conversation(self) -> None:
-        conversation = Conversation(system=self.settings.chat.system)
+        self.chat.show(Conversation(system=self.settings.chat.system))
         if self.options.resume is not None:
-            try:
-                conversation = self.keeper.resume(self.options.resume)
-            except SpecchatError as error:
-                self.view.say(str(error), "warning")
-        self.chat.show(conversation)
+            self.open_chat(self.keeper.resume(self.options.resume))
+
+    def open_chat(self, asked: Future[Saved]) -> None:
+        """Go on with this chat once it is there. What is sent until then is for that one."""
+        if not self._refuse_while_opening():
+            self.prompt.leave_edit()
+            self._early = []
+            self.run_worker(self._open(asked))
+
+    async def _open(self, asked: Future[Saved]) -> None:
+        try:
+            saved = await asyncio.wrap_future(asked)
+        except SpecchatError as error:
+            self.view.say(str(error), "warning")
+        else:
+            if not self._refuse_while_busy():
+                self.chat.show(self.keeper.go_on(saved))
+        self.view.show_header()
+        early, self._early = self._early, None
+        for message in early or ():
+            self._sent(message)
 
     def on_unmount(self) -> None:
         self._link.close()
-        self.keeper.close()
+        self.farewell = self.keeper.close()
 
     def keep(self, conversation: Conversation) -> None:
-        """Store the conversation; where that fails the chat goes on, and the person is told once."""
-        notice = self.keeper.keep(conversation, self.view.model_name)
-        if notice:
-            self.view.say(notice, "warning")
+        """Have the conversation stored; where that fails the chat goes on, and the person is told once."""
+        self.keeper.keep(conversation, self.view.model_name)
         self.view.show_header()
 
     async def on_event(self, event: ScreenEvent) -> None:
@@ -226,11 +258,20 @@ class SpecchatApp(App[None], inherit_bindings=False):
             remember_model(self.options.folder, message.event.path)
         self.chat.handle(message.event)
 
+    def on_specchat_app_from_store(self, message: FromStore) -> None:
+        if message.sentence:
+            self.view.say(message.sentence, "warning")
+        self.view.show_header()
+
     @on(PromptArea.Sent)
     @on(Starters.Chosen)
     def _sent(self, message: PromptArea.Sent | Starters.Chosen) -> None:
+        if self._early is not None:
+            self._early.append(message)
+            return
         self._code_block = 0
-        self.chat.send(message.question)
+        edited = isinstance(message, PromptArea.Sent) and message.edited
+        (self.chat.send_edited if edited else self.chat.send)(message.question)
 
     @on(PromptArea.Command)
     async def _command(self, message: PromptArea.Command) -> None:
@@ -239,6 +280,11 @@ class SpecchatApp(App[None], inherit_bindings=False):
     @on(PromptArea.CountWanted)
     def _count_wanted(self, message: PromptArea.CountWanted) -> None:
         self.view.count(message.identity, message.text)
+
+    @on(Transcript.VersionWanted)
+    def _version_wanted(self, message: Transcript.VersionWanted) -> None:
+        self.chat.walk_versions(message.step, message.index)
+        self.transcript.reveal(message.index, message.y)
 
     @on(SpeculationStrip.Pressed)
     def _strip_pressed(self) -> None:
@@ -315,9 +361,8 @@ class SpecchatApp(App[None], inherit_bindings=False):
         self.chat.change_k(-1)
 
     def action_colours(self) -> None:
-        following: dict[int, Literal[0, 1, 2]] = {0: 1, 1: 2, 2: 0}
-        self._colours = following[self._colours]
-        self.transcript.set_colours(self._colours, self.settings.look.theme)
+        following: dict[Level, Level] = {0: 1, 1: 2, 2: 0}
+        self._use_colours(following[self.transcript.colours[0]])
 
     def action_compare(self) -> None:
         self.dialogues.compare()
@@ -352,7 +397,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
     def action_stop(self) -> None:
         if self._panel_over and self.size.width < WIDE and not self.chat.busy:
             self.action_panel()
-        else:
+        elif self.chat.busy or not self.prompt.leave_edit():
             self.chat.stop()
 
     def action_regenerate(self) -> None:
@@ -364,8 +409,16 @@ class SpecchatApp(App[None], inherit_bindings=False):
     def action_edit_last(self) -> None:
         question = self.chat.edit_last()
         if question is not None:
-            self.prompt.put(question)
-            self.prompt.focus_editor()
+            self.prompt.edit(question)
+
+    def action_previous_version(self) -> None:
+        self.chat.walk_versions(-1)
+
+    def action_next_version(self) -> None:
+        self.chat.walk_versions(1)
+
+    def action_delete_version(self) -> None:
+        self.chat.delete_version()
 
     def action_copy_answer(self) -> None:
         answer = self._last_answer()
@@ -380,7 +433,8 @@ class SpecchatApp(App[None], inherit_bindings=False):
         self.copy_text(blocks[-self._code_block].text)
 
     def action_new_chat(self) -> None:
-        if not self._refuse_while_busy():
+        if not self._refuse_while_opening() and not self._refuse_while_busy():
+            self.prompt.leave_edit()
             self.keeper.begin_another()
             self.chat.show(Conversation(system=self.settings.chat.system))
             self.view.show_header()
@@ -472,7 +526,8 @@ class SpecchatApp(App[None], inherit_bindings=False):
         before, self.settings = self.settings, settings
         self.theme = THEMES[settings.look.theme].name
         self._use_keys()
-        self.transcript.set_colours(self._colours, settings.look.theme)
+        same = settings.look.drafts == before.look.drafts
+        self._use_colours(self.transcript.colours[0] if same else LEVELS[settings.look.drafts])
         self.chat.wishes = wishes(settings)
         if settings.speculation.proposer != before.speculation.proposer:
             self.chat.set_proposer(settings.speculation.proposer)
@@ -488,6 +543,15 @@ class SpecchatApp(App[None], inherit_bindings=False):
         model = replace(self.settings.model, name=path, draft=draft)
         self.settings = replace(self.settings, model=model)
         self.chat.use_model(model.command())
+
+    def _use_colours(self, level: Level) -> None:
+        theme: str = self.settings.look.theme
+        if self.no_color:
+            theme = "none"
+        elif self.console.color_system == "standard" and not self.is_headless:
+            # Of its sixteen colours none is a tint.
+            theme = "terminal"
+        self.transcript.set_colours(level, theme)
 
     def _use_keys(self) -> None:
         self._keys = keys_in_force(self.settings.keys)
@@ -515,6 +579,11 @@ class SpecchatApp(App[None], inherit_bindings=False):
     def _last_answer(self) -> str:
         answers = [each.answer.text for each in self.chat.conversation.exchanges if each.answer]
         return answers[-1] if answers else ""
+
+    def _refuse_while_opening(self) -> bool:
+        if self._early is not None:
+            self.view.say("A chat is still being opened.")
+        return self._early is not None
 
     def _refuse_while_busy(self) -> bool:
         if self.chat.busy:

@@ -13,6 +13,7 @@ from app.process.messages import (
     Cancelled,
     Compared,
     Comparing,
+    ComparisonEnded,
     Crashed,
     Drafts,
     Failed,
@@ -188,25 +189,20 @@ class Dialogues:
         self._app.push_screen(
             CompareScreen(
                 title_of(last.question),
-                self._app.view.model_name,
+                self._app.view.models,
                 command.seed,
                 command.sampling,
                 command.proposers,
             )
         )
 
-    def compares(self, event: Comparing | Compared | Cancelled | Failed) -> None:
+    def compares(self, event: Comparing | Compared | ComparisonEnded | Cancelled | Failed) -> None:
         """A part of a comparison's result, or its end; it may have been closed meanwhile."""
         from app.tui.compare.screen import CompareScreen
 
         for screen in self._app.screen_stack:
             if isinstance(screen, CompareScreen):
-                if isinstance(event, Compared):
-                    screen.add(event)
-                elif isinstance(event, Comparing):
-                    screen.progress(event.proposer, event.tokens)
-                elif isinstance(event, Failed):
-                    screen.fail(event.message)
+                screen.take(event)
 
     def comparison_says(self, text: str) -> None:
         """Show a line on the comparison's screen."""
@@ -237,25 +233,13 @@ class Dialogues:
         from app.tui.sessions.screen import SessionsScreen
 
         app = self._app
-        if app.keeper.store is None:
-            app.view.say("Chats are not being saved, so there is no list.", "warning")
-            return
 
         def chosen(identity: str | None) -> None:
-            app.keeper.renamed()
-            app.view.show_header()
             if identity is None or identity == app.keeper.identity:
                 return
-            if app.chat.busy:
-                app.view.say(f"Stop the {app.chat.making} first.")
-                return
-            try:
-                app.chat.show(app.keeper.open(identity))
-            except SpecchatError as error:
-                app.view.say(str(error), "warning")
-            app.view.show_header()
+            app.open_chat(app.keeper.ask(lambda store: store.load(identity)))
 
-        app.push_screen(SessionsScreen(app.keeper.store, app.keeper.identity), chosen)
+        app.push_screen(SessionsScreen(app.keeper), chosen)
 
     def export(self, argument: str) -> None:
         """Write the conversation to a Markdown file: at a path, or named after the title."""

@@ -28,6 +28,7 @@ from app.tui.prompt.viewer import DocumentViewer
 from app.tui.starters.starters import Starters
 
 _HINT = "Enter sends · Ctrl+J new line · / commands"
+_EDITING = "Editing your last message · Enter sends it · Esc leaves it as it was"
 _SHORT_HINT = "Enter sends · / commands"
 _BUSY_HINT = "Esc stops the {}"
 _CHIP_HINT = "Enter opens · Del removes · Esc back"
@@ -45,10 +46,13 @@ class PromptArea(Vertical):
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text("utf-8")
 
     class Sent(Message):
-        """A question is to be answered. Its text has bare names where references stood."""
+        """A question is to be answered. Its text has bare names where references stood.
 
-        def __init__(self, question: Question) -> None:
-            self.question = question
+        edited: in place of the last one.
+        """
+
+        def __init__(self, question: Question, edited: bool = False) -> None:
+            self.question, self.edited = question, edited
             super().__init__()
 
     class Command(Message):
@@ -94,10 +98,13 @@ class PromptArea(Vertical):
         self._waiting = Static(id="prompt-waiting", markup=False)
         self._hint = Static(_HINT, id="prompt-hint", markup=False)
         self._busy: Making | None = None
+        # What was being written before the last question was edited; None while it is not.
+        self._aside: Question | None = None
         self._leaving = ""
 
     def compose(self) -> ComposeResult:
         yield self._waiting
+        yield Static(_EDITING, id="prompt-editing", markup=False)
         yield self._attachments
         with Horizontal(id="prompt-line"):
             yield Static("›", id="prompt-sign", markup=False)
@@ -115,11 +122,24 @@ class PromptArea(Vertical):
         """What is being written now."""
         return Question(self._editor.text, self._attachments.documents)
 
-    def put(self, question: Question) -> None:
-        """Have a question edited. What was being written goes into the history."""
-        self._remember(self.draft)
-        self._load(Question(clean(question.text), question.documents))
+    def edit(self, question: Question) -> None:
+        """Have the last question edited. What was being written is set aside meanwhile."""
+        if self._aside is None:
+            aside = self.draft
+            self._load(Question(clean(question.text), question.documents))
+            self._set_aside(aside)
         self.focus_editor()
+
+    def leave_edit(self) -> bool:
+        """Bring back what was being written before; False where nothing is edited.
+
+        The edited text stays in the history.
+        """
+        if self._aside is None:
+            return False
+        self._remember(self.draft)
+        self._load(self._set_aside(None))
+        return True
 
     def clear(self) -> None:
         """Forget what is being written."""
@@ -139,6 +159,8 @@ class PromptArea(Vertical):
         """
         if self._editor.selected_text:
             self.app.copy_to_clipboard(self._editor.selected_text)
+            return True
+        if self.leave_edit():
             return True
         draft = self.draft
         if not draft.text and not draft.documents:
@@ -192,12 +214,16 @@ class PromptArea(Vertical):
         """Put questions that were sent before what is being written now."""
         texts: list[str] = []
         documents: list[Document] = []
-        for each in (*questions, self.draft):
+        for each in (*questions, self._aside or self.draft):
             texts += [each.text] if each.text else []
             for document in each.documents:
                 document = distinct(document, documents)
                 documents += [document] if document not in documents else []
-        self._load(Question("\n\n".join(texts), tuple(documents)))
+        question = Question("\n\n".join(texts), tuple(documents))
+        if self._aside is None:
+            self._load(question)
+        else:
+            self._aside = question
 
     def paste(self, text: str) -> None:
         """Take a paste that went elsewhere."""
@@ -240,6 +266,8 @@ class PromptArea(Vertical):
         call = call_in(typed)
         if call is not None:
             self._run(call)
+        elif self._busy is not None and self._aside is not None:
+            self._complain(f"Stop the {self._busy} first.")
         else:
             self._send(typed)
 
@@ -306,10 +334,11 @@ class PromptArea(Vertical):
         if not gathered.text.strip() and not gathered.documents:
             return
         self._remember(Question(typed))
-        self.clear()
+        edited = self._aside is not None
+        self._load(self._set_aside(None))
         if gathered.missing:
             self._complain(f"There is no file {clean(gathered.missing[0])}: sent as text.")
-        self.post_message(self.Sent(Question(gathered.text, gathered.documents)))
+        self.post_message(self.Sent(Question(gathered.text, gathered.documents), edited))
 
     def _run(self, call: Call) -> None:
         action = COMMANDS.get(call.word.casefold())
@@ -330,6 +359,12 @@ class PromptArea(Vertical):
         self._settle()
         if action.slash != "file":
             self.post_message(self.Command(action.name, call.argument))
+
+    def _set_aside(self, question: Question | None) -> Question:
+        """Begin to edit (None: end it); what was set aside before."""
+        before, self._aside = self._aside, question
+        self.query_one("#prompt-editing").display = question is not None
+        return before or Question("")
 
     def _remember(self, question: Question) -> None:
         if self.history.add(question) and question.text.strip():

@@ -10,12 +10,13 @@ from typing import ClassVar
 
 from rich.cells import cell_len
 from textual import events
+from textual.message import Message
 
 from app.chat.conversation import Answer, Conversation, Exchange, Question
 from app.process.messages import Step
 from app.tui.transcript.answer import AnswerLines, Drawing, Keys
 from app.tui.transcript.colouring import Level
-from app.tui.transcript.exchange import ExchangeLines, Note, NoteKind
+from app.tui.transcript.exchange import VERSION, ExchangeLines, Note, NoteKind, version_step
 from app.tui.transcript.flow import Line
 from app.tui.transcript.following import FollowingCanvas
 from app.tui.transcript.palette import COMPONENTS
@@ -39,6 +40,14 @@ class Transcript(FollowingCanvas, can_focus=True):
 
     DEFAULT_CSS = Path(__file__).with_name("transcript.tcss").read_text("utf-8")
     COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS
+
+    class VersionWanted(Message):
+        """The version before (step -1) or after (1) of the exchange at `index` is to be shown. y: the row of
+        the view that was clicked."""
+
+        def __init__(self, index: int, step: int, y: int) -> None:
+            self.index, self.step, self.y = index, step, y
+            super().__init__()
 
     def __init__(
         self,
@@ -82,6 +91,16 @@ class Transcript(FollowingCanvas, can_focus=True):
         self._mark(conversation.unsent)
         self.follow()
         self._redraw()
+
+    def reveal(self, index: int, y: int) -> None:
+        """Have the heading of the exchange at `index` in row `y` of the view, as near as can be."""
+        if index >= len(self._exchanges) or self._drawing is None:
+            return
+        self._first = min(self._first, index)
+        self._redraw()
+        lines = self._exchanges[index].lines
+        row = next((row for row, line in enumerate(lines) if line.action == VERSION), 0)
+        self.scroll_to(y=self.sheet.start(index - self._first + 1) + row - y, animate=False)
 
     def ask(self, question: Question) -> None:
         """Add an exchange. The reader, who asked, is taken to the end."""
@@ -140,10 +159,15 @@ class Transcript(FollowingCanvas, can_focus=True):
                 self._notes.append(Note(text, kind))
 
     def set_colours(self, level: Level, theme: str) -> None:
-        """0: Markdown; 1: tokens by origin; 2: rejected drafts too. theme: its settings name."""
+        """0: none; 1: accepted drafts; 2: rejected ones too. theme: as `token_style` takes it."""
         self._level = level
         self._theme = theme
         self._redraw()
+
+    @property
+    def colours(self) -> tuple[Level, str]:
+        """What was set last."""
+        return self._level, self._theme
 
     def name_keys(self, keys: Keys) -> None:
         """Call keys so in lines that speak of them."""
@@ -301,9 +325,13 @@ class Transcript(FollowingCanvas, can_focus=True):
         if at is None:
             return
         part, index = at
+        line = self.sheet.parts[part][index]
         if part == 0:
             self.reached_top()
-        elif action := self.sheet.parts[part][index].action:
+        elif line.action == VERSION:
+            if step := version_step(line.text, offset.x):
+                self.post_message(self.VersionWanted(self._first + part - 1, step, offset.y))
+        elif action := line.action:
             # What is unfolded at the end is read from its beginning.
             self.stay()
             with self._keeping_place():
