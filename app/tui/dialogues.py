@@ -83,7 +83,7 @@ class Dialogues:
         chat = self._app.chat
         choices = []
         if len(chat.conversation.exchanges) - 1 > chat.conversation.unsent:
-            text = "They stay on the screen and in the session, but are not sent any more."
+            text = "They stay on the screen and in the session, but are no longer sent."
             choices.append(Choice("drop", "Drop the oldest turns", text))
         larger = min(-(-wanted // _ROUNDED) * _ROUNDED, trained)
         if larger > capacity:
@@ -200,7 +200,7 @@ class Dialogues:
         last = chat.conversation.last
         command = chat.compare()
         if command is None or last is None:
-            asked = "Ask something first: it is what is compared."
+            asked = "Ask something first: your last message is what is compared."
             self._app.view.say(f"Stop the {chat.making} first." if chat.busy else asked)
             return
         self._app.push_screen(
@@ -264,7 +264,7 @@ class Dialogues:
 
         app = self._app
         if not app.chat.conversation.exchanges:
-            app.view.say("There is nothing to export yet.")
+            app.view.say("Nothing to export yet.")
             return
         title = app.keeper.title or "chat"
         text = markdown(title, app.view.model_name, app.chat.conversation)
@@ -314,7 +314,7 @@ class Dialogues:
         try:
             write_changes(app.options.settings_file, before, settings)
         except SpecchatError as error:
-            app.view.say(f"Used for now, but not kept: {error}", "warning")
+            app.view.say(f"In use now, but not saved: {error}", "warning")
             return False
         return True
 
