@@ -7,17 +7,19 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from inspect import isawaitable
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from textual import on
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingsMap, BindingType
-from textual.events import Callback, InputEvent, Paste, Resize
+from textual.events import Callback, InputEvent, Key, Paste, Resize
 from textual.events import Event as ScreenEvent
 from textual.message import Message
 from textual.screen import Screen
@@ -30,8 +32,9 @@ from app.process.client import Link
 from app.process.messages import Event, Loaded
 from app.session.chat import Chat, Wishes
 from app.session.keeper import Keeper
+from app.settings.fields import BY_PATH, put, typed
 from app.settings.values import Settings
-from app.tui.actions import ACTIONS
+from app.tui.actions import ACTIONS, BY_NAME, Action
 from app.tui.box import Box
 from app.tui.clipboard import copy
 from app.tui.dialogues import Dialogues
@@ -44,6 +47,7 @@ from app.tui.panel.strip import SpeculationStrip
 from app.tui.prompt import history
 from app.tui.prompt.area import PromptArea
 from app.tui.small import TooSmall
+from app.tui.starters.starters import Starters
 from app.tui.theme import THEMES
 from app.tui.transcript.answer import Keys
 from app.tui.transcript.code_blocks import code_blocks
@@ -57,7 +61,9 @@ if TYPE_CHECKING:
 # From here on the panel has a column of its own.
 WIDE = 110
 # Smaller than this nothing can be read.
-SMALLEST = (48, 14)
+SMALLEST = (40, 12)
+# Lower than this, only the conversation, the prompt and one line of figures have room.
+LOW = 18
 
 
 class ChatScreen(Screen[None], inherit_bindings=False):
@@ -111,12 +117,14 @@ class SpecchatApp(App[None], inherit_bindings=False):
         self.panel = SpeculationPanel(id="panel")
         self.strip = SpeculationStrip(id="strip")
         past = history.History(history.load(options.folder / "history.jsonl"))
-        self.prompt = PromptArea(past, id="prompt")
+        self.starters = Starters(id="starters")
+        self.prompt = PromptArea(past, self.starters, id="prompt")
         self.header = Header(id="header")
         footer = Foot(show_command_palette=False, compact=True)
         self.top = Box(self.header, id="top")
         self.aside = Box(self.panel, id="aside")
-        self.main = Box(self.transcript, self.aside, id="main")
+        self.column = Box(self.transcript, self.starters, id="column")
+        self.main = Box(self.column, self.aside, id="main")
         self.band = Box(self.strip, id="band")
         self.foot = Box(self.prompt, footer, id="foot")
         self.small = TooSmall(id="small")
@@ -124,7 +132,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
         # What is to be said once the terminal is given back.
         self.farewell: str | None = None
         # What was sent while the chat that it is for was being opened; None while none is.
-        self._early: list[PromptArea.Sent] | None = None
+        self._early: list[PromptArea.Sent | Starters.Chosen] | None = None
         self.view = PaneView(self)
         self.chat = Chat(
             link,
@@ -141,6 +149,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
         self._colours: Literal[0, 1, 2] = 0
         self._panel_wanted = self.settings.look.panel
         self._code_block = 0
+        self._keys = keys_in_force(self.settings.keys)
 
     def _deliver(self, event: Event) -> None:
         """Called from the link's thread."""
@@ -234,6 +243,11 @@ class SpecchatApp(App[None], inherit_bindings=False):
             return
         if isinstance(event, (InputEvent, Paste)) and not self.screen.is_mounted:
             await AwaitMount(self.screen, [self.screen])
+        if isinstance(event, Key):
+            self.prompt.key_came(event.key in self._keys["leave"])
+        if isinstance(event, (Key, Paste)) and self.screen is self.chat_screen:
+            # Whatever has the focus, the conversation or nothing: what is typed is for the prompt.
+            self.prompt.claim(event)
         await super().on_event(event)
 
     # Messages of the panes and the engine --------------------------------------------------
@@ -249,19 +263,18 @@ class SpecchatApp(App[None], inherit_bindings=False):
         self.view.show_header()
 
     @on(PromptArea.Sent)
-    def _sent(self, message: PromptArea.Sent) -> None:
+    @on(Starters.Chosen)
+    def _sent(self, message: PromptArea.Sent | Starters.Chosen) -> None:
         if self._early is not None:
             self._early.append(message)
             return
         self._code_block = 0
-        (self.chat.send_edited if message.edited else self.chat.send)(message.question)
+        edited = isinstance(message, PromptArea.Sent) and message.edited
+        (self.chat.send_edited if edited else self.chat.send)(message.question)
 
     @on(PromptArea.Command)
     async def _command(self, message: PromptArea.Command) -> None:
-        if message.name == "export":
-            self.dialogues.export(message.argument)
-        else:
-            await self.run_action(message.name)
+        await self.perform(BY_NAME[message.name], message.argument)
 
     @on(PromptArea.CountWanted)
     def _count_wanted(self, message: PromptArea.CountWanted) -> None:
@@ -295,15 +308,20 @@ class SpecchatApp(App[None], inherit_bindings=False):
     def _fit(self, width: int, height: int) -> None:
         """Which panes have room. Not by classes of the screen, which would restyle all that is on it."""
         small = width < SMALLEST[0] or height < SMALLEST[1]
-        wide = width >= WIDE
+        wide, low = width >= WIDE, height < LOW
         panel = self._panel_wanted if wide else self._panel_over
-        for pane in (self.top, self.main, self.foot):
+        if self.small.display and not small:
+            # What is hidden loses the focus.
+            self.call_after_refresh(self.prompt.focus_editor)
+        for pane in (self.main, self.foot):
             pane.display = not small
+        self.top.display = not small and not low
         self.small.display = small
+        self.strip.set_class(low, "-low")
         self.aside.display = self.panel.display = panel
         self.aside.set_class(wide, "-beside")
         self.panel.set_class(wide, "-beside")
-        self.transcript.display = wide or not panel
+        self.column.display = wide or not panel
         self.strip.display = not (wide and panel)
         self.band.display = self.strip.display and not small
         # What was hidden missed the figures meanwhile.
@@ -316,11 +334,24 @@ class SpecchatApp(App[None], inherit_bindings=False):
     def action_help(self) -> None:
         self.dialogues.help()
 
-    def action_next_proposer(self) -> None:
-        self.chat.next_proposer()
+    def action_next_proposer(self, name: str = "") -> None:
+        problems = {option.name: option.problem for option in self.chat.options}
+        if not name:
+            self.chat.next_proposer()
+        elif name not in problems:
+            names = ", ".join(problems) or "auto, once the model is loaded"
+            self.view.say(f"There is no proposer {name}: take {names}.", "warning")
+        elif problem := problems[name]:
+            self.view.say(f"{name} cannot be used: {problem}.", "warning")
+        else:
+            self.chat.set_proposer(name)
 
-    def action_automatic_k(self) -> None:
-        self.chat.toggle_k()
+    def action_automatic_k(self, k: str = "") -> None:
+        if not k:
+            self.chat.toggle_k()
+            return
+        with self._saying("/k auto, or"):
+            self.chat.set_k(None if k == "auto" else int(str(typed(BY_PATH["speculation", "k"], k))))
 
     def action_longer_k(self) -> None:
         self.chat.change_k(1)
@@ -409,14 +440,23 @@ class SpecchatApp(App[None], inherit_bindings=False):
             self.view.show_header()
             self.prompt.focus_editor()
 
-    def action_attach(self) -> None:
+    def action_attach(self, _path: str = "") -> None:
         self.prompt.start_attaching()
 
-    def action_export(self) -> None:
-        self.dialogues.export("")
+    def action_export(self, path: str = "") -> None:
+        self.dialogues.export(path)
+
+    def action_temperature(self, number: str = "") -> None:
+        if number:
+            self._set("sampling", "temperature", number)
+        else:
+            self.prompt.begin("/temperature ")
 
     def action_thoughts(self) -> None:
         self.transcript.toggle_thoughts()
+
+    def action_fold(self) -> None:
+        self.transcript.toggle_questions()
 
     def action_page_up(self) -> None:
         self.transcript.action_page_up()
@@ -427,6 +467,14 @@ class SpecchatApp(App[None], inherit_bindings=False):
     def action_to_end(self) -> None:
         self.transcript.go_to_end()
 
+    def action_theme(self, name: str = "") -> None:
+        names = list(THEMES)
+        self._set("look", "theme", name or names[(names.index(self.settings.look.theme) + 1) % len(names)])
+
+    def action_screenshot(self, filename: str | None = None, path: str | None = None) -> None:
+        # What was typed, or the palette, is still on the screen.
+        self.call_after_refresh(self.dialogues.screenshot, filename or path or "")
+
     def action_command_palette(self) -> None:
         from app.tui.dialogs.palette import Palette
 
@@ -434,15 +482,38 @@ class SpecchatApp(App[None], inherit_bindings=False):
             self.push_screen(Palette(id="--command-palette"))
 
     def action_leave(self) -> None:
-        """Ctrl+C first does what it is expected to do in an editor; a draft is never lost."""
+        """Ctrl+C first does what it is expected to do in an editor; nothing is lost to one key."""
         selected = self.screen.get_selected_text()
         if selected:
             self.copy_text(selected)
             self.screen.clear_selection()
-        elif not self.prompt.clear_or_copy():
+        elif not self.prompt.clear_or_copy() and not self.prompt.ask_to_leave(
+            shown_keys(self._keys["leave"][:1])
+        ):
             self.exit()
 
+    async def action_quit(self) -> None:
+        """What is being written is there again next time, one key up."""
+        if self.prompt.draft.text.strip():
+            history.append(self.options.folder / "history.jsonl", self.prompt.draft.text)
+        self.exit()
+
     # Shared by actions and dialogues ---------------------------------------------------------
+
+    @contextmanager
+    def _saying(self, what: str) -> Iterator[None]:
+        """Say what is wrong with a value that was typed, as `typed` tells it."""
+        try:
+            yield
+        except ValueError as error:
+            self.view.say(f"{what}: {error}.", "warning")
+
+    def _set(self, section: str, name: str, text: str) -> None:
+        """Give a setting the value that was typed, from now on."""
+        field = BY_PATH[section, name]
+        with self._saying(field.title):
+            if self.dialogues.keep(put(self.settings, field, typed(field, text))):
+                self.view.say(f"{field.title} {text}, kept in the settings.")
 
     def copy_text(self, text: str) -> str:
         """Copy, say how, and return what was said."""
@@ -473,22 +544,27 @@ class SpecchatApp(App[None], inherit_bindings=False):
         self.chat.use_model(model.command())
 
     def _use_keys(self) -> None:
-        keys = keys_in_force(self.settings.keys)
+        self._keys = keys_in_force(self.settings.keys)
         self.chat_screen.use_keys(self.settings.keys)
-        named = (shown_keys(keys[name][:1]) for name in ("thoughts", "continue_reply"))
+        named = (shown_keys(self._keys[name][:1]) for name in ("thoughts", "continue_reply"))
         self.transcript.name_keys(Keys(*named))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """The palette: every action of the table."""
+        """The palette: every action of the table by its slash command, with its keys below."""
         for action in ACTIONS:
-            if action.name != "command_palette":
-                yield SystemCommand(action.summary, action.group, self._runner(action.name))
+            if action.slash and action.name != "command_palette":
+                for choice in action.choices or ("",):
+                    title = f"/{action.slash} {choice}".ljust(14) + action.summary
+                    yield SystemCommand(
+                        title, shown_keys(self._keys[action.name]), partial(self.perform, action, choice)
+                    )
 
-    def _runner(self, name: str) -> Callable[[], Awaitable[None]]:
-        async def run() -> None:
-            await self.run_action(name)
-
-        return run
+    async def perform(self, action: Action, argument: str = "") -> None:
+        """Do what its slash command does with this argument."""
+        method = getattr(self, f"action_{action.name}")
+        done = method(argument) if action.takes else method()
+        if isawaitable(done):
+            await done
 
     def _last_answer(self) -> str:
         answers = [each.answer.text for each in self.chat.conversation.exchanges if each.answer]

@@ -565,9 +565,9 @@ def test_narrow_screens_have_the_strip_and_the_panel_on_a_key(tmp_path: Path) ->
 def test_a_terminal_that_is_too_small_says_so_and_recovers(tmp_path: Path) -> None:
     async def body() -> None:
         async with chatting(tmp_path) as chat:
-            await chat.pilot.resize_terminal(40, 12)
+            await chat.pilot.resize_terminal(39, 12)
             await chat.settle()
-            assert "40 × 12" in chat.text
+            assert "39 × 12" in chat.text
             await chat.pilot.resize_terminal(100, 30)
             await chat.settle()
             assert "ask, paste, @file" in chat.text

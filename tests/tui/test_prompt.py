@@ -421,7 +421,7 @@ def test_commands_are_posted_by_name() -> None:
         await pilot.press("enter")
         await type_text(pilot, "/reg")
         await pilot.press("enter")
-        assert host.commands == [("help", ""), ("leave", ""), ("export", "my chat.md"), ("regenerate", "")]
+        assert host.commands == [("help", ""), ("quit", ""), ("export", "my chat.md"), ("regenerate", "")]
         assert host.editor.text == "" and host.questions == []
 
     run(body)

@@ -17,14 +17,15 @@ from app.chat.documents import Document
 from app.chat.gate import clean
 from app.errors import SpecchatError
 from app.tui.prompt.attachments import PASTED, Attachment, Attachments, Chip
-from app.tui.prompt.commands import COMMANDS, Call, call_in, message_in, unknown
-from app.tui.prompt.editor import PromptEditor
+from app.tui.prompt.commands import AS_MESSAGE, COMMANDS, Call, call_in, message_in, unknown
+from app.tui.prompt.editor import PromptEditor, types
 from app.tui.prompt.history import History
 from app.tui.prompt.meter import ContextMeter
 from app.tui.prompt.pastes import cleaned, dropped_files, fits_editor, is_large
 from app.tui.prompt.popover import Popover
 from app.tui.prompt.references import distinct, gather, read_file
 from app.tui.prompt.viewer import DocumentViewer
+from app.tui.starters.starters import Starters
 
 _HINT = "Enter sends · Ctrl+J new line · / commands"
 _EDITING = "Editing your last message · Enter sends it · Esc leaves it as it was"
@@ -82,8 +83,12 @@ class PromptArea(Vertical):
             self.text = text
             super().__init__()
 
-    def __init__(self, history: History | None = None, *, id: str | None = None) -> None:
+    def __init__(
+        self, history: History | None = None, starters: Starters | None = None, *, id: str | None = None
+    ) -> None:
+        """starters: walked and asked from here, shown elsewhere."""
         super().__init__(id=id)
+        self._starters = starters or Starters()
         self.history = history if history is not None else History()
         self.meter = ContextMeter()
         self._attachments = Attachments()
@@ -95,6 +100,7 @@ class PromptArea(Vertical):
         self._busy: Making | None = None
         # What was being written before the last question was edited; None while it is not.
         self._aside: Question | None = None
+        self._leaving = ""
 
     def compose(self) -> ComposeResult:
         yield self._waiting
@@ -179,13 +185,17 @@ class PromptArea(Vertical):
 
     def start_attaching(self) -> None:
         """Have a path typed, with its completions: by /file, or within a text that was begun by @."""
-        self.focus_editor()
         row, column = self._editor.cursor_location
         before = self._editor.document[row][:column]
         if not self._editor.text:
-            self._editor.type_in("/file ")
+            self.begin("/file ")
         else:
-            self._editor.type_in("@" if not before or before[-1].isspace() else " @")
+            self.begin("@" if not before or before[-1].isspace() else " @")
+
+    def begin(self, text: str) -> None:
+        """Type this, to be gone on with."""
+        self.focus_editor()
+        self._editor.type_in(text)
 
     def busy(self, making: Making | None) -> None:
         """What is sent while something is made waits for it. None: nothing is made."""
@@ -220,13 +230,36 @@ class PromptArea(Vertical):
         self.focus_editor()
         self.pasted(text)
 
+    def claim(self, event: events.Key | events.Paste) -> None:
+        """Take the focus for what is typed, pasted, deleted or sent, unless it is here already."""
+        if not isinstance(self.app.focused, (PromptEditor, Chip)) and (
+            isinstance(event, events.Paste) or types(event) or event.key in ("enter", "backspace")
+        ):
+            # At once: `focus` would be heard only after this key.
+            self.screen.set_focus(self._editor)
+
+    def ask_to_leave(self, key: str) -> bool:
+        """Ask for the key once more; False where it was asked for already."""
+        asked, self._leaving = self._leaving, f"Press {key} again to quit."
+        self._settle()
+        return not asked
+
+    def key_came(self, leaves: bool) -> None:
+        """Any key but one that leaves says that nobody wants to."""
+        if self._leaving and not leaves:
+            self._leaving = ""
+            self._settle()
+
     # What the editor calls ----------------------------------------------------------------------
 
     def submit(self) -> None:
+        if self._starters.take():
+            return
         if self._popover.takes_enter:
             choice = self._popover.accept()
-            # A command that needs nothing after it runs at once.
-            if choice is None or choice.insert[:1] != "/" or "PATH" in choice.detail:
+            # A command that takes nothing after it runs at once.
+            call = call_in(choice.insert) if choice is not None else None
+            if call is None or COMMANDS[call.word].takes:
                 return
         self._popover.close()
         typed = self._editor.text
@@ -239,9 +272,11 @@ class PromptArea(Vertical):
             self._send(typed)
 
     def recall(self, step: Literal[-1, 1]) -> bool:
+        if self._starters.marked is not None:
+            return self._starters.move(step)
         question = self.history.earlier(self.draft) if step < 0 else self.history.later(self.draft)
         if question is None:
-            return False
+            return self._starters.move(step)
         draft = self.history.draft
         # A prompt that attached nothing leaves the draft's attachments where they are.
         documents = question.documents or (draft.documents if draft is not None else ())
@@ -283,6 +318,7 @@ class PromptArea(Vertical):
         last = self._attachments.chips[-1]
         if remove:
             self._attachments.remove_chip(last)
+            self._settle()
         else:
             last.focus()
         return True
@@ -308,6 +344,9 @@ class PromptArea(Vertical):
         action = COMMANDS.get(call.word.casefold())
         if action is None:
             self._complain(unknown(call.word))
+            return
+        if call.argument and not action.takes:
+            self._complain(f"/{action.slash} takes nothing after it. {AS_MESSAGE}")
             return
         if action.slash == "file":
             if not call.argument:
@@ -355,6 +394,7 @@ class PromptArea(Vertical):
             return
         self._say("")
         self._want_count(self._attachments.add(document))
+        self._settle()
 
     def _want_count(self, attachment: Attachment) -> None:
         self.post_message(self.CountWanted(attachment.identity, attachment.document.text))
@@ -424,8 +464,11 @@ class PromptArea(Vertical):
         self._settle()
 
     def _settle(self) -> None:
-        """The hint follows from what the keys do now."""
-        if isinstance(self.app.focused, Chip):
+        """The hint follows from what the keys do now, the starters from what is written."""
+        self._starters.make_way(bool(self._editor.text or self._attachments.chips))
+        if self._leaving:
+            hint = self._leaving
+        elif isinstance(self.app.focused, Chip):
             hint = _CHIP_HINT
         elif self._popover.is_open:
             hint = _LIST_HINT

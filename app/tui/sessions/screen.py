@@ -38,8 +38,8 @@ _NONE_YET = (
 )
 _NONE_FOUND = (
     "Nothing is found.\n\n"
-    "Searched are titles, questions, answers and the names of documents. Every word must occur, in any "
-    "order; the last may be only begun."
+    "Searches titles, questions, answers and file names. Every word must occur, in any order; the last one "
+    "may be unfinished."
 )
 
 

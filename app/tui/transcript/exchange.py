@@ -119,7 +119,7 @@ class ExchangeLines:
         return (
             lines
             + body[:QUESTION_LINES]
-            + [_fold(f"▾ {hidden:,} more lines · click or Space unfolds", drawing)]
+            + [_fold(f"▾ {hidden:,} more lines · click or /fold unfolds", drawing)]
         )
 
 

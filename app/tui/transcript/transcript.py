@@ -10,7 +10,6 @@ from typing import ClassVar
 
 from rich.cells import cell_len
 from textual import events
-from textual.binding import Binding, BindingType
 from textual.message import Message
 
 from app.chat.conversation import Answer, Conversation, Exchange, Question
@@ -41,9 +40,6 @@ class Transcript(FollowingCanvas, can_focus=True):
 
     DEFAULT_CSS = Path(__file__).with_name("transcript.tcss").read_text("utf-8")
     COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "toggle_questions", "Fold or unfold long questions", show=False),
-    ]
 
     class VersionWanted(Message):
         """The version before (step -1) or after (1) of the exchange at `index` is to be shown. y: the row of
@@ -190,7 +186,7 @@ class Transcript(FollowingCanvas, can_focus=True):
             self._mark(count)
             self._redraw_all()
 
-    def action_toggle_questions(self) -> None:
+    def toggle_questions(self) -> None:
         """Fold or unfold the long questions that are in view."""
         drawing = self._drawing
         if drawing is None:
