@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 
 from app.assembly import Assembly, Setup, template_for
 from app.chat.message import Message
 from app.chat.prompt import encode
 from app.engine.events import Dropped, Finished
+from app.engine.loop import Engine
 from app.errors import SpecchatError
 from app.llama.settings import ContextSettings, ModelSettings
 from app.process.messages import Asked, Load, Loaded, Option, SetDraft, SetProposer, Switched
@@ -81,13 +81,13 @@ class LoadedModel:
     def facts(self, identity: int) -> Loaded:
         target = self.assembly.target
         return Loaded(
-            name=target.name,
+            name=self.assembly.name,
             path=str(target.path),
             description=target.description,
             context_length=self.engine.target.capacity,
             context_trained=target.context_trained,
             options=self.options(),
-            draft=self._draft_name(),
+            draft=self.assembly.draft_name,
             costs=tuple(sorted(self._costs.items())),
             gpus=self.assembly.gpus,
             memory=self.engine.target.memory_kind,
@@ -96,11 +96,7 @@ class LoadedModel:
 
     def switched(self, identity: int, problem: str | None = None) -> Switched:
         """What is on now, as the answer to a command."""
-        return Switched(self.chosen, self.options(), self._draft_name(), problem, identity)
-
-    def _draft_name(self) -> str | None:
-        draft = self.assembly.setup.draft
-        return Path(draft).name if draft else None
+        return Switched(self.chosen, self.options(), self.assembly.draft_name, problem, identity)
 
     def options(self) -> tuple[Option, ...]:
         """Every proposer of the registry, and auto, with why it cannot be used now."""
@@ -129,6 +125,15 @@ class LoadedModel:
                 return Asked(command.name, self._question, command.identity)
             problem = str(error)
         return self.switched(command.identity, problem)
+
+    def beside(self, name: str) -> Engine | str:
+        """An engine of its own for a reply by this proposer, on the target of the chat's; or why there is
+        none."""
+        self._agreed, self._question = False, None
+        try:
+            return self.engine.twin(self.assembly.proposers(name, self.engine.target.capacity))
+        except SpecchatError as error:
+            return self._question or str(error)
 
     def drop(self, event: Dropped) -> tuple[str, Switched]:
         """A proposer failed in mid-reply, and the engine goes on without it: what to say, and what is on."""

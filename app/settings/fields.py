@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from app.chat.gate import clean
 from app.process.messages import CacheType, FlashAttention
-from app.settings.values import Settings, ThemeName
+from app.settings.values import Marked, Settings, ThemeName
 
 Value = str | int | float | bool | tuple[str, ...] | None
 
@@ -138,6 +138,14 @@ FIELDS: tuple[Field, ...] = (
         choices=get_args(ThemeName),
     ),
     Field("look", "panel", "switch", "Whether the speculation panel is shown."),
+    Field(
+        "look",
+        "drafts",
+        "choice",
+        "Which drafts answers mark: accepted ones by a tint; all, with rejected ones struck; or none.",
+        choices=get_args(Marked),
+        label="Marked drafts",
+    ),
 )
 
 BY_PATH = {(field.section, field.name): field for field in FIELDS}

@@ -13,8 +13,10 @@ from app.chat.store import Store
 from app.engine.events import Prefill
 from app.process.messages import (
     Cancel,
+    Cancelled,
     Compare,
     Compared,
+    ComparisonEnded,
     Count,
     Counted,
     Crashed,
@@ -80,7 +82,7 @@ def test_a_question_is_asked_with_the_settings_and_answered(tmp_path: Path) -> N
             assert (sent.sampling.temperature, sent.seed, sent.max_tokens) == (0.3, 7, 99)
             chat.engine.reply("A tower", " with", " a light.")
             await chat.settle()
-            assert "A tower with a light." in chat.text and "100.0 tok/s" in chat.text
+            assert "A tower with a light." in chat.text and "Nothing to copy here: plain speed." in chat.text
             await chat.ask("Who keeps it?")
             second = chat.engine.generate
             assert second.identity > sent.identity
@@ -177,12 +179,12 @@ def test_regenerate_edit_walk_and_delete(tmp_path: Path) -> None:
             await chat.press("enter")
             assert chat.app.prompt.draft.text == "begun" and "Editing" not in chat.text
             assert [message.content for message in chat.engine.generate.messages] == ["Firstly"]
-            await chat.press("alt+up")
+            await chat.press("alt+p")
             await chat.until(lambda: "Stop the reply first." in chat.text)
             chat.engine.reply("Three.")
             await chat.settle()
             assert "Three." in chat.text and "‹ 3/3 ›" in chat.text and "Firstly" in chat.text
-            await chat.press("alt+up", "alt+up")
+            await chat.press("alt+p", "alt+p")
             assert "One." in chat.text and "‹ 1/3 ›" in chat.text and "Firstly" not in chat.text
             # What follows a version is shown with that one.
             await chat.press("ctrl+c")
@@ -196,6 +198,8 @@ def test_regenerate_edit_walk_and_delete(tmp_path: Path) -> None:
             await chat.settle()
             assert "Two." in chat.text and "And on." not in chat.text
             # In its place, so that the next click walks on.
+            chat.app.clear_notifications()
+            await chat.settle()
             assert "‹ 2/3 ›" in chat.text.splitlines()[row]
             chat.app.prompt.focus_editor()
             await chat.type("/delete")
@@ -446,12 +450,10 @@ def test_compare_shows_each_proposer(tmp_path: Path) -> None:
             await chat.press("f5")
             command = chat.engine.sent[-1]
             assert isinstance(command, Compare)
-            assert command.proposers == ("off", "lookup", "skip") and command.seed == 1
+            assert command.proposers == ("off", "lookup", "skip", "auto") and command.seed == 1
             for name in command.proposers:
-                last = name == "skip"
-                chat.engine.tell(
-                    Compared(command.identity, name, finished([step("Done.")]), None, None, last)
-                )
+                chat.engine.tell(Compared(command.identity, name, finished([step("Done.")]), None, None))
+            chat.engine.tell(ComparisonEnded(command.identity))
             await chat.settle()
             assert "lookup" in chat.text and "skip" in chat.text and "100" in chat.text
             await chat.press("escape")
@@ -470,7 +472,7 @@ def test_what_escape_stops_is_called_what_it_is(tmp_path: Path) -> None:
             chat.engine.reply("Done.")
             await chat.settle()
             assert "Esc stops" not in chat.text
-            await chat.press("f5", "escape")
+            await chat.press("f5", "escape", "escape")
             command = chat.engine.last(Compare)
             assert isinstance(command, Compare) and chat.engine.sent[-1] == Cancel(command.identity)
             # The engine has yet to hear of it.
@@ -480,10 +482,17 @@ def test_what_escape_stops_is_called_what_it_is(tmp_path: Path) -> None:
             for key in ("ctrl+n", "ctrl+r", "f5"):
                 await chat.press(key)
             await chat.until(lambda: chat.text.count("Stop the comparison first.") == 3)
-            chat.engine.tell(Compared(command.identity, "off", finished([], "cancelled"), None, None, True))
+            chat.engine.tell(Compared(command.identity, "off", finished([], "cancelled"), None, None))
+            chat.engine.tell(Cancelled(command.identity))
             await chat.settle()
             assert "waits:" not in chat.text
             assert chat.engine.generate.messages[-1].content == "Too early"
+            chat.engine.reply("Now.")
+            await chat.settle()
+            await chat.press("f5")
+            chat.engine.tell(Crashed("was killed by SIGKILL", ""))
+            await chat.settle()
+            assert "Compare · failed" in chat.text and "The engine was killed by SIGKILL" in chat.text
 
     run(body)
 
@@ -608,18 +617,24 @@ def test_resizing_a_long_chat_leaves_it_right(tmp_path: Path) -> None:
     run(body)
 
 
-def test_the_theme_and_keys_of_the_settings_are_used(tmp_path: Path) -> None:
+def test_the_theme_and_keys_of_the_settings_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def body() -> None:
         settings = Settings(look=LookSettings(theme="light"), keys={"colours": "ctrl+g", "thoughts": "f4"})
         async with chatting(tmp_path, settings) as chat:
             assert chat.app.theme == "specchat-light"
-            await chat.press("ctrl+g")
-            assert chat.app._colours == 1
+            for marked in (2, 0, 1):
+                await chat.press("ctrl+g")
+                assert chat.app.transcript.colours == (marked, "light")
+            chat.app.apply(replace(settings, look=LookSettings(theme="dark", drafts="off")))
+            assert chat.app.transcript.colours == (0, "dark")
             await chat.press("f9")
             await chat.until(lambda: "Settings" in chat.text)
             await chat.press("escape")
             await chat.press("f1")
             await chat.until(lambda: "Ctrl+G" in chat.text)
+        monkeypatch.setenv("NO_COLOR", "1")
+        async with chatting(tmp_path) as chat:
+            assert chat.app.transcript.colours == (1, "none")
 
     run(body)
 

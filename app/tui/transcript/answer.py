@@ -6,17 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from app.chat.conversation import Answer
+from app.chat.earned import sentence
 from app.chat.gate import clean
 from app.chat.thinking import Part, split
 from app.process.messages import Step
-from app.tui.transcript.colouring import Inks, Level, Trail, legend
-from app.tui.transcript.figures import cut_short, ending, figure_items
-from app.tui.transcript.flow import Flow, Line, Run, flow, items
-from app.tui.transcript.markdown import markdown
+from app.tui.transcript.colouring import Level, Trail, TrailInk, legend
+from app.tui.transcript.ending import cut_short, ending
+from app.tui.transcript.flow import Line, Run, flow, items
+from app.tui.transcript.markdown import MarkdownLines, uncoloured
 from app.tui.transcript.palette import Palette
-
-# Above this many characters an answer stays plain text: its Markdown would hold up the screen.
-LONGEST_MARKDOWN = 40_000
 
 FOLD = "fold "
 
@@ -41,19 +39,14 @@ class Drawing:
     thoughts: bool = False
     keys: Keys = Keys()
 
-    @property
-    def inks(self) -> Inks:
-        return Inks(self.palette.body, self.palette.ghost, self.theme)
-
 
 @dataclass(slots=True)
 class _Section:
-    """A part on the screen. fed: so far its text has gone into the flow."""
+    """A part on the screen. text: its lines, unless it is a thought that was folded."""
 
     part: Part
     lines: list[Line] = field(default_factory=list)
-    flow: Flow | None = None
-    fed: int = 0
+    text: MarkdownLines | None = None
 
 
 class AnswerLines:
@@ -147,37 +140,35 @@ class AnswerLines:
         section = self._sections[index]
         section.part = part
         palette = drawing.palette
-        block = f"part {index}"
-        coloured = drawing.level > 0 and self.coloured
-        if part.kind == "answer" and not (self._growing or coloured) and len(self.text) <= LONGEST_MARKDOWN:
-            source = self.text[part.start : part.end]
-            section.lines = markdown(source, drawing.width, palette, block, part.start)
-            return
         thought = part.kind == "thought"
         unfolded = thought and drawing.thoughts != (index in self._turned)
-        head = [self._thought_head(index, part, unfolded, drawing)] if thought else []
+        section.lines = [self._thought_head(index, part, unfolded, drawing)] if thought else []
         if thought and not unfolded:
-            section.lines = head
             return
-        if section.flow is None:
-            left = [Run("▏ ", palette.bar)] if thought else []
-            section.flow = Flow(drawing.width, block, left, skip_first=True)
-            section.fed = part.start
-        style = palette.muted if thought else palette.body
-        if part.end > section.fed:
-            if coloured:
-                runs = self._trail.runs(
-                    section.fed,
-                    part.end,
-                    replace(drawing.inks, body=style),
-                    drawing.level,
-                    last=not self._growing,
-                )
-            else:
-                runs = [Run(self.text[section.fed : part.end], style, section.fed)]
-            section.flow.feed(runs)
-            section.fed = part.end
-        section.lines = head + section.flow.lines
+        ink = self._ink(drawing)
+        if section.text is None:
+            section.text = MarkdownLines(
+                drawing.width,
+                palette,
+                f"part {index}",
+                part.start,
+                left=(Run("▏ ", palette.bar),) if thought else (),
+                style=palette.muted if thought else palette.body,
+                ink=ink or uncoloured,
+            )
+        last = index + 1 == len(self._sections)
+        section.text.draw(self.text[part.start : part.end], growing=self._growing and last)
+        section.lines += section.text.lines
+        if ink and last and not self._growing:
+            # What was drafted where the answer ended.
+            rest = ink.rejected(*self._trail.ghosts(section.text.inked, len(self.text) + 1))
+            section.lines += flow(rest, drawing.width, f"part {index}") if rest else []
+
+    def _ink(self, drawing: Drawing) -> TrailInk | None:
+        """What the text is coloured with, if it is."""
+        if not (drawing.level and self.coloured):
+            return None
+        return TrailInk(self._trail, drawing.theme, drawing.palette.ghost if drawing.level == 2 else None)
 
     def _thought_head(self, index: int, part: Part, unfolded: bool, drawing: Drawing) -> Line:
         words = len(self.text[part.start : part.end].split())
@@ -197,11 +188,11 @@ class AnswerLines:
     def join(self, drawing: Drawing) -> None:
         """Put the lines together after something beside the text changed."""
         palette = drawing.palette
-        lines = flow([Run(clean(drawing.model_name), palette.model)], drawing.width, "model")
-        if self.legend and self.coloured and drawing.level:
-            entries = legend(self._trail, drawing.inks, drawing.level, palette.faint)
-            lines += items(entries, drawing.width, Run("   ", palette.body), "legend")
-            lines.append(replace(_BLANK, block="legend"))
+        name = [Run(clean(drawing.model_name), palette.model)]
+        ink = self._ink(drawing) if self.legend else None
+        # In the line of the name: where it comes as the first guess is right, the text must not move.
+        entries = [name, *legend(ink, palette.faint)] if ink else [name]
+        lines = items(entries, drawing.width, Run("   ", palette.body), "model")
         for number, section in enumerate(self._sections):
             if number:
                 lines.append(replace(_BLANK, block=f"part {number}", place=section.part.start))
@@ -217,9 +208,10 @@ class AnswerLines:
         if self._growing or answer is None:
             return []
         palette = drawing.palette
-        figures = figure_items(answer.figures) if answer.figures else []
-        runs = [[Run(item, palette.faint)] for item in figures]
-        how = ending(answer.end, drawing.keys.go_on)
+        earned, how = sentence(answer), ending(answer.end, drawing.keys.go_on)
+        if how:
+            earned = earned.removesuffix(".")
+        runs = [[Run(earned, palette.faint)]] if earned else []
         if how:
             runs.append([Run(how, palette.warning if cut_short(answer) else palette.muted)])
         if not runs:
