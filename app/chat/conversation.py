@@ -90,6 +90,11 @@ class Exchange:
         """How many there are, with this one."""
         return len(self.earlier) + 1 + len(self.later)
 
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """Those of all versions, oldest first."""
+        return tuple(branch[0].question for branch in (*self.earlier, (self,), *self.later))
+
 
 @dataclass(frozen=True, slots=True)
 class Conversation:

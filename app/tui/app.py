@@ -270,8 +270,10 @@ class SpecchatApp(App[None], inherit_bindings=False):
             self._early.append(message)
             return
         self._code_block = 0
-        edited = isinstance(message, PromptArea.Sent) and message.edited
-        (self.chat.send_edited if edited else self.chat.send)(message.question)
+        if isinstance(message, PromptArea.Sent) and message.edits is not None:
+            self.chat.send_edited(message.edits, message.question)
+        else:
+            self.chat.send(message.question)
 
     @on(PromptArea.Command)
     async def _command(self, message: PromptArea.Command) -> None:

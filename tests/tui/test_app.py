@@ -207,8 +207,15 @@ def test_regenerate_edit_walk_and_delete(tmp_path: Path) -> None:
             assert "One." in chat.text and "And on." in chat.text and "‹ 1/2 ›" in chat.text
             await chat.stored()
             assert stored() == chat.app.chat.conversation
+            # An edit is of its chat: what is left of it is in the history.
+            await chat.press("ctrl+t", "!")
             await chat.press("ctrl+n")
-            assert "Three." not in chat.text
+            assert "Three." not in chat.text and "Editing" not in chat.text
+            assert chat.app.prompt.draft.text == "" and chat.app.prompt.history.entries[-1] == "On!"
+            chat.app.chat.send_edited(Question("On"), Question("On and on"))
+            await chat.settle()
+            assert chat.app.prompt.draft.text == "On and on" and not chat.app.chat.conversation.exchanges
+            await chat.press("ctrl+c")
             await chat.ask("Anew")
             assert len(chat.engine.generate.messages) == 1
             await chat.stored()

@@ -61,6 +61,7 @@ KEYS = (
         "f9",
     ),
     *("ctrl+n", "ctrl+r", "ctrl+t", "alt+c", "f1", "ctrl+p", "ctrl+l", "pageup", "pagedown", "ctrl+up"),
+    *("ctrl+t", "alt+up", "alt+up", "alt+down"),
 )
 
 
@@ -241,6 +242,7 @@ class Walk(RuleBasedStateMachine):
         prompt, chat = self.app.prompt, self.app.chat
         places = [
             prompt.draft.text,
+            prompt._aside.text,
             *prompt.history.entries,
             *(question.text for question in chat.queued),
             *(exchange.question.text for exchange in chat.conversation.exchanges),
