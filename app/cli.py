@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 from app.arguments import Parser, whole
 from app.chat.gate import clean
 from app.errors import OutputError, SpecchatError, UsageError
+from app.settings.fields import nearest, shown
 from app.streams import ReaderLeft, take_streams
 from proposers.registry import KINDS
 
@@ -80,8 +82,18 @@ def _complain(error: SpecchatError) -> int:
 
 def _chat_or_answer(arguments: Sequence[str]) -> int:
     parser = _parser()
-    options = parser.parse_args(arguments)
+    try:
+        options = parser.parse_args(arguments)
+    except UsageError as error:
+        raise (_mistyped(arguments[0]) or error) from None
+    if options.version:
+        from importlib.metadata import version
+
+        print(f"specchat {version('specchat')}, llama-cpp-python {version('llama-cpp-python')}")
+        return 0
     if options.prompt is None:
+        for name in (options.model, options.draft, *options.files):
+            _check_model(name)
         from app.tui.run import run as chat
 
         return chat(_given(parser, arguments))
@@ -90,6 +102,24 @@ def _chat_or_answer(arguments: Sequence[str]) -> int:
     from app.oneshot import run
 
     return run(_one_shot(options))
+
+
+def _check_model(name: str | None) -> None:
+    """Raises SpecchatError, before the screen is taken, for a model that is not there."""
+    if name is None or os.path.isfile(os.path.expanduser(name)):
+        return
+    from app.models.locate import find_model
+
+    try:
+        find_model(name)
+    except SpecchatError as error:
+        raise (_mistyped(name) or error) from None
+
+
+def _mistyped(word: str) -> UsageError | None:
+    """What to say of a word that is nearly a command."""
+    near = nearest(word, _COMMANDS)
+    return UsageError(f"There is no command {shown(word)}. Did you mean `specchat {near}`?") if near else None
 
 
 def _given(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> dict[str, object]:
@@ -111,6 +141,7 @@ def _parser() -> argparse.ArgumentParser:
     add("files", nargs="*", metavar="MODEL | FILE", help="the model to chat with; after -p, documents")
     add("-p", "--prompt", help="ask this, print the answer and leave; files and piped text go before it")
     add("--resume", nargs="?", const="", metavar="NAME", help="go on with a chat, the newest if not named")
+    add("--version", action="store_true", help="print the version")
     add("--json", action="store_true", help="print one JSON object with the text and every figure")
     add("--system", metavar="TEXT", help="system prompt")
     add("--template", metavar="NAME", help="chat template: chatml, …, or a Jinja file")

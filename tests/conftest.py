@@ -21,6 +21,10 @@ from tests.architectures import Kind, write_architecture
 from tests.tiny import write_tiny
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--steps", type=int, default=2000, help="how far the chat's random walk goes")
+
+
 @pytest.fixture(scope="session", autouse=True)
 def own_folders(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Nothing of the person who runs the tests is read or written, by processes that they start either."""

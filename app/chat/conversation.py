@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from app.chat.documents import Document, with_documents
 from app.chat.message import Message
@@ -62,17 +62,39 @@ class Answer:
     figures: Figures | None = None
 
 
+# A version of a turn with what followed it.
+Branch: TypeAlias = "tuple[Exchange, ...]"
+
+
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A question and its answer, None before the answer has begun."""
+    """A question and its answer, None before the answer has begun; and the turn's other versions.
+
+    earlier, later: versions made before and after this one, oldest first. What followed each goes with it,
+    as it was said to that one: nothing less keeps it while another is shown, and nothing more is needed, as
+    its turns hold versions of their own in the same way. The first exchange of a branch holds none.
+    """
 
     question: Question
     answer: Answer | None = None
+    earlier: tuple[Branch, ...] = ()
+    later: tuple[Branch, ...] = ()
+
+    @property
+    def version(self) -> int:
+        """Which version of the turn this is, counted from 1."""
+        return len(self.earlier) + 1
+
+    @property
+    def versions(self) -> int:
+        """How many there are, with this one."""
+        return len(self.earlier) + 1 + len(self.later)
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Exchanges in order. unsent: so many of the oldest are shown but no longer sent."""
+    """Exchanges in order, of each the version that is shown. unsent: so many of the oldest are shown but no
+    longer sent."""
 
     exchanges: tuple[Exchange, ...] = ()
     system: str = ""
@@ -91,10 +113,46 @@ class Conversation:
         *before, last = self.exchanges
         return replace(self, exchanges=(*before, replace(last, answer=answer)))
 
-    def without_last(self) -> Conversation:
-        """Without the last exchange, to edit and ask it again."""
-        exchanges = self.exchanges[:-1]
-        return replace(self, exchanges=exchanges, unsent=min(self.unsent, len(exchanges)))
+    def with_version(self, question: Question | None = None) -> Conversation:
+        """With another version of the last exchange: this question, None for the same, without an answer.
+
+        The same again of what has no answer yet is no other version.
+        """
+        last = self.exchanges[-1]
+        asked = Exchange(question or last.question)
+        if asked == replace(last, earlier=(), later=()):
+            return self
+        versions = (*_versions(self.exchanges[-1:]), (asked,))
+        return replace(self, exchanges=(*self.exchanges[:-1], *_shown(versions, len(versions))))
+
+    def show_version(self, index: int, number: int) -> Conversation:
+        """With version `number`, counted from 1, of the exchange at `index`, and what followed that one.
+
+        Raises IndexError where there is no such exchange or version.
+        """
+        if not 0 <= index < len(self.exchanges) or not 1 <= number <= self.exchanges[index].versions:
+            raise IndexError(f"no version {number} of exchange {index}")
+        return self._ending(index, _shown(_versions(self.exchanges[index:]), number))
+
+    def without_version(self) -> Conversation:
+        """Without the shown version of the last exchange: the one before is shown, else the one after.
+
+        The same where it is the only one.
+        """
+        if not self.exchanges or self.exchanges[-1].versions == 1:
+            return self
+        last = self.exchanges[-1]
+        return self._ending(-1, _shown((*last.earlier, *last.later), max(1, last.version - 1)))
+
+    @property
+    def last_versioned(self) -> int | None:
+        """The index of the last exchange that has several versions."""
+        several = [index for index, each in enumerate(self.exchanges) if each.versions > 1]
+        return several[-1] if several else None
+
+    def _ending(self, index: int, branch: Branch) -> Conversation:
+        exchanges = (*self.exchanges[:index], *branch)
+        return replace(self, exchanges=exchanges, unsent=min(self.unsent, len(exchanges) - 1))
 
     def dropping(self, count: int) -> Conversation:
         """`count` more of the oldest exchanges are not sent; the last always is."""
@@ -118,6 +176,17 @@ class Conversation:
             if exchange.answer is not None:
                 said.append(Message("assistant", exchange.answer.text, exchange.answer.token_ids))
         return tuple(said)
+
+
+def _versions(tail: Branch) -> tuple[Branch, ...]:
+    """All versions of the first exchange, oldest first; to the one that is shown belongs what follows."""
+    first = tail[0]
+    return (*first.earlier, (replace(first, earlier=(), later=()), *tail[1:]), *first.later)
+
+
+def _shown(versions: tuple[Branch, ...], number: int) -> Branch:
+    first, *followed = versions[number - 1]
+    return (replace(first, earlier=versions[: number - 1], later=versions[number:]), *followed)
 
 
 def title_of(question: Question, longest: int = 60) -> str:

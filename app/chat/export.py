@@ -6,7 +6,7 @@ import html
 import re
 from pathlib import Path
 
-from app.chat.conversation import Answer, Conversation, Figures, Question
+from app.chat.conversation import Answer, Branch, Conversation, Exchange, Figures, Question
 from app.chat.documents import Document
 from app.chat.earned import sentence
 from app.chat.gate import clean
@@ -27,7 +27,8 @@ _ENDED = {
 
 
 def markdown(title: str, model: str, conversation: Conversation) -> str:
-    """The conversation as Markdown: questions as quotes with their documents folded, answers as they are.
+    """The conversation as Markdown: questions as quotes with their documents folded, answers as they are,
+    other versions of a turn folded below it.
 
     Nothing in one part changes how the next is read: fences are longer than any run of backticks inside,
     and one that an answer leaves open is closed.
@@ -43,6 +44,7 @@ def markdown(title: str, model: str, conversation: Conversation) -> str:
         parts += ["---", *_question(exchange.question)]
         if exchange.answer is not None:
             parts += _answer(exchange.answer, model)
+        parts += _others(exchange)
         if number == conversation.unsent:
             parts.append("*What stands above was no longer sent to the model.*")
     return "\n\n".join(parts) + "\n"
@@ -117,6 +119,27 @@ def _answer(answer: Answer, model: str) -> list[str]:
     if notes:
         parts.append(f"<sub>{html.escape(clean(' · '.join(notes)))}</sub>")
     return parts
+
+
+def _others(exchange: Exchange) -> list[str]:
+    """The versions of a turn that are not shown, each with what followed it, folded."""
+    branches = (*exchange.earlier, (), *exchange.later)
+    return [
+        _folded(f"Version {number} of {exchange.versions}", "\n\n".join(_plain(branch)))
+        for number, branch in enumerate(branches, start=1)
+        if branch
+    ]
+
+
+def _plain(branch: Branch) -> list[str]:
+    texts: list[str] = []
+    for exchange in branch:
+        texts.append(f"You: {exchange.question.content}")
+        if exchange.answer is not None:
+            texts.append(f"Model: {exchange.answer.text}")
+        for other in (*exchange.earlier, *exchange.later):
+            texts += ["[Another version]", *_plain(other), "[End of that version]"]
+    return texts
 
 
 def _figures(figures: Figures) -> list[str]:

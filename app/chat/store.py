@@ -6,7 +6,7 @@ import secrets
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,7 +64,7 @@ class Saved:
 
 
 class Store:
-    """Conversations in a file. Used from the thread that opened it.
+    """Conversations in a file. Used from the thread that opened it, `interrupt` aside.
 
     Every method raises SpecchatError, with what to do, where the file cannot be used. set_aside: where a
     damaged file was moved when this store was opened, None where there was none.
@@ -97,6 +97,12 @@ class Store:
             return
         finally:
             self._connection.close()
+
+    def interrupt(self) -> None:
+        """End what another thread does here, which then raises; nothing is half done."""
+        # It may have closed the file meanwhile.
+        with suppress(sqlite3.ProgrammingError):
+            self._connection.interrupt()
 
     # One session ------------------------------------------------------------------------------------
 
@@ -167,11 +173,13 @@ class Store:
             identity, revision, summary.title, summary.model, summary.created, summary.changed, conversation
         )
 
-    def rename(self, identity: str, title: str) -> None:
-        """Give a session another title. Its age and revision stay."""
-        if not _one_line(title):
+    def rename(self, identity: str, title: str) -> str:
+        """Give a session another title; as it is kept. Its age and revision stay."""
+        title = _one_line(title)
+        if not title:
             raise SpecchatError("A title must have at least one character.")
-        self._update("title = ?, indexed = -1", identity, _one_line(title))
+        self._update("title = ?, indexed = -1", identity, title)
+        return title
 
     def delete(self, identity: str) -> None:
         """Take a session out of sight; `undelete` brings it back, until `purge`."""

@@ -7,38 +7,64 @@ import sqlite3
 import zlib
 from collections.abc import Iterable
 from dataclasses import asdict, replace
-from itertools import chain, groupby, repeat
+from itertools import chain, count, groupby, repeat
 from typing import Any, get_args
 
-from app.chat.conversation import Answer, End, Exchange, Figures, Question
+from app.chat.conversation import Answer, Branch, End, Exchange, Figures, Question
 from app.chat.documents import Document
 from app.chat.gate import clean
 
 _ENDS = {None, *(end for part in get_args(End) for end in get_args(part))}
 
 
+# An exchange, and, where it belongs to another version than the one that is shown, the position of the
+# exchange that it is a version of, or followed a version of, and which of the versions that is, from 0.
+_Row = tuple[Exchange, "int | None", int]
+
+
 def write_exchanges(
     connection: sqlite3.Connection, session: int, before: tuple[Exchange, ...], after: tuple[Exchange, ...]
 ) -> None:
     """Turn the rows of `before` into those of `after`, by touching only what differs."""
-    for position, exchange in enumerate(after):
-        old = before[position] if position < len(before) else None
-        if exchange is old:
-            continue
-        if old is None or old.question != exchange.question:
-            _write_question(connection, session, position, exchange.question)
-        if old is None or old.answer != exchange.answer:
+    old_rows, rows = _laid_out(before), _laid_out(after)
+    for position, (exchange, *place) in rows.items():
+        old, *old_place = old_rows.get(position, (None,))
+        if old is None or place != old_place or old.question != exchange.question:
+            _write_question(connection, session, position, exchange.question, place)
+        if old is None or (old is not exchange and old.answer != exchange.answer):
             _write_answer(connection, session, position, exchange.answer)
-    if len(before) > len(after):
-        connection.execute("DELETE FROM exchange WHERE session = ? AND position >= ?", (session, len(after)))
+    connection.executemany(
+        "DELETE FROM exchange WHERE session = ? AND position = ?",
+        [(session, position) for position in old_rows.keys() - rows.keys()],
+    )
 
 
-def _write_question(connection: sqlite3.Connection, session: int, position: int, question: Question) -> None:
+def _laid_out(exchanges: tuple[Exchange, ...]) -> dict[int, _Row]:
+    """Every exchange by its position: what is shown from 0 on, other versions from −1 down.
+
+    Each stands below what it is a version of, so that it can be read before that; and a new version of the
+    last exchange below all, so that none has to be written again.
+    """
+    rows: dict[int, _Row] = {position: (exchange, None, 0) for position, exchange in enumerate(exchanges)}
+    owners = [(position, exchange) for position, (exchange, *_) in reversed(rows.items())]
+    while owners:
+        owner, exchange = owners.pop()
+        for place, branch in enumerate((*exchange.earlier, (), *exchange.later)):
+            for each in branch:
+                position = len(exchanges) - len(rows) - 1
+                rows[position] = each, owner, place
+                owners.append((position, each))
+    return rows
+
+
+def _write_question(
+    connection: sqlite3.Connection, session: int, position: int, question: Question, place: list[int | None]
+) -> None:
     # Not INSERT OR REPLACE, which would take the answer away with the old row.
     connection.execute(
-        "INSERT INTO exchange VALUES (?, ?, ?) "
-        "ON CONFLICT (session, position) DO UPDATE SET question = excluded.question",
-        (session, position, clean(question.text)),
+        "INSERT INTO exchange VALUES (?, ?, ?, ?, ?) ON CONFLICT (session, position) "
+        "DO UPDATE SET question = excluded.question, fork = excluded.fork, place = excluded.place",
+        (session, position, clean(question.text), *place),
     )
     connection.execute("DELETE FROM document WHERE session = ? AND position = ?", (session, position))
     connection.executemany(
@@ -67,25 +93,40 @@ def read_exchanges(connection: sqlite3.Connection, session: int) -> tuple[Exchan
         "SELECT position, name, text FROM document WHERE session = ? ORDER BY position, place", (session,)
     ):
         documents.setdefault(position, []).append(Document(clean(name), clean(text)))
-    return tuple(
-        Exchange(
-            Question(clean(question), tuple(documents.get(position, ()))),
-            None if details is None else unpacked(text, details),
-        )
-        for position, question, text, details in connection.execute(
-            "SELECT position, question, text, details FROM exchange "
-            "LEFT JOIN answer USING (session, position) WHERE session = ? ORDER BY position",
-            (session,),
-        )
-    )
+    shown: list[Exchange] = []
+    others: dict[int, dict[int, list[Exchange]]] = {}
+    for position, question, text, details, fork, place in connection.execute(
+        "SELECT position, question, text, details, fork, place FROM exchange "
+        "LEFT JOIN answer USING (session, position) WHERE session = ? ORDER BY position",
+        (session,),
+    ):
+        asked = Question(clean(question), tuple(documents.get(position, ())))
+        answer = None if details is None else unpacked(text, details)
+        exchange = Exchange(asked, answer, *_versions(others.pop(position, {})))
+        if position >= 0:
+            shown.append(exchange)
+        elif fork > position:
+            others.setdefault(fork, {}).setdefault(place, []).insert(0, exchange)
+        else:
+            raise ValueError("a version of what comes after it")
+    return tuple(shown)
+
+
+def _versions(branches: dict[int, list[Exchange]]) -> tuple[tuple[Branch, ...], tuple[Branch, ...]]:
+    """Those before and those after the place that is free: there stands the one that is shown."""
+    free = next(place for place in count() if place not in branches)
+    placed = sorted((place, tuple(branch)) for place, branch in branches.items())
+    return tuple(b for place, b in placed if place < free), tuple(b for place, b in placed if place > free)
 
 
 def searched_text(connection: sqlite3.Connection, session: int) -> Iterable[str]:
-    """What the search looks at, exchange by exchange: question, names of documents, answer."""
+    """What the search looks at, exchange by exchange, other versions last: question, names of documents,
+    answer."""
     for row in connection.execute(
         "SELECT question, (SELECT group_concat(name, char(10)) FROM document "
         "WHERE document.session = exchange.session AND document.position = exchange.position), text "
-        "FROM exchange LEFT JOIN answer USING (session, position) WHERE session = ? ORDER BY position",
+        "FROM exchange LEFT JOIN answer USING (session, position) WHERE session = ? "
+        "ORDER BY position < 0, position",
         (session,),
     ):
         yield from (clean(part) for part in row if part)

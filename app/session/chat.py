@@ -225,10 +225,7 @@ class Chat:
                 "There is nothing to answer again yet." if last is None else f"Stop the {self.making} first."
             )
             return
-        self.conversation = self.conversation.answered(None)
-        self._keep(self.conversation)
-        self._view.conversation_changed()
-        self._answer()
+        self._ask_again(self.conversation.with_version())
 
     def continue_reply(self) -> None:
         """Go on with the last answer where it was cut short."""
@@ -241,16 +238,61 @@ class Chat:
             self._answer("answer" if last.answer is None else "continue")
 
     def edit_last(self) -> Question | None:
-        """Take the last exchange back and give its question to be edited."""
+        """The last question, to be edited; nothing changes until `send_edited`. None where it cannot be."""
         last = self.conversation.last
         if self.busy or last is None:
+            self._view.say(
+                "There is nothing to edit yet." if last is None else f"Stop the {self.making} first."
+            )
             return None
-        self._then("nothing")
-        self.conversation = self.conversation.without_last()
-        self._keep(self.conversation)
-        self._view.conversation_changed()
-        self._measure()
         return last.question
+
+    def send_edited(self, question: Question) -> None:
+        """Ask this as another version of the last question, unless that is being answered by now."""
+        if self.busy:
+            self._view.gives_back((question,))
+            self._view.say(f"Stop the {self.making} first.")
+        elif self.conversation.last is not None:
+            self._ask_again(self.conversation.with_version(question))
+
+    def walk_versions(self, step: int, index: int | None = None) -> None:
+        """Show the version before (-1) or after (1) of the exchange at `index`, None for the last that has
+        several."""
+        index = self.conversation.last_versioned if index is None else index
+        if index is None:
+            self._view.say("No message has another version yet: regenerate or edit one.")
+            return
+        before = self.conversation
+        shown = before.exchanges[index]
+        if not 1 <= shown.version + step <= shown.versions:
+            self._view.say(f"This is the {'first' if step < 0 else 'last'} version.")
+        elif self._show_version(before.show_version(index, shown.version + step)) and shown != before.last:
+            self._view.say("What followed the other version stays with it.")
+
+    def delete_version(self) -> None:
+        """Delete the version of the last exchange that is shown, and show the one before."""
+        last = self.conversation.last
+        if last is None or last.versions == 1:
+            self._view.say("The last message has only this version.")
+        else:
+            self._show_version(self.conversation.without_version())
+
+    def _show_version(self, conversation: Conversation) -> bool:
+        if self.busy or self._next != "nothing":
+            self._view.say(f"Stop the {self.making} first." if self.busy else "Your message is not sent yet.")
+            return False
+        self._change(conversation)
+        self._measure()
+        return True
+
+    def _ask_again(self, conversation: Conversation) -> None:
+        self._change(conversation)
+        self._answer()
+
+    def _change(self, conversation: Conversation) -> None:
+        self.conversation = conversation
+        self._keep(conversation)
+        self._view.conversation_changed()
 
     def show(self, conversation: Conversation) -> None:
         """Go on with another conversation; a question that waited for the model stays in its own, unanswered.

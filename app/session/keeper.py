@@ -1,106 +1,217 @@
-"""Keeps the conversation of this window in the store, whatever other windows do and whatever fails."""
+"""Keeps the conversation of this window in the store, whatever other windows do and whatever fails.
+
+All that touches the store is done by one thread of its own, one thing after the other: another window
+that holds the file makes that thread wait, never the screen's.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from threading import Lock
+from typing import TypeVar
 
 from app.chat.conversation import Conversation, title_of
-from app.chat.store import Conflict, Store
+from app.chat.export import file_name, markdown, write_new
+from app.chat.store import Conflict, Saved, Store
+from app.chat.store_schema import BUSY_SECONDS, is_busy
 from app.errors import SpecchatError
 
 # Deleted sessions can be brought back for so long.
 _PURGE_SECONDS = 30 * 24 * 3600.0
+# Longer than one wait for another program: what then is not written is not held up by that alone.
+_CLOSING_SECONDS = BUSY_SECONDS + 2
+_INTERRUPTED_SECONDS = 1.0
+
+Result = TypeVar("Result")
+
+
+@dataclass(eq=False, slots=True)
+class _Kept:
+    """A chat of this window, and where it stands in the store, which the store's thread finds out."""
+
+    title: str = ""
+    identity: str | None = None
+    revision: int = 0
 
 
 class Keeper:
     """The session of this window. A chat goes on without a store where there cannot be one."""
 
-    def __init__(self, path: Path) -> None:
-        """path: the file of the store; it is used from `start` on."""
+    def __init__(self, path: Path, told: Callable[[str], None]) -> None:
+        """path: the file of the store; it is used from `start` on.
+
+        told: takes a sentence for the person, "" where only the title changed; called by the store's thread.
+        """
         self._path = path
-        self.notices: tuple[str, ...] = ()
-        self.store: Store | None = None
-        self.identity: str | None = None
-        self.title = ""
-        self._revision = 0
-        self._failed = False
+        self._told = told
+        self._thread = ThreadPoolExecutor(1, "store")
+        self._lock = Lock()
+        # The newest state of each chat that is not written yet: an older one is not worth a write.
+        self._waiting: dict[_Kept, tuple[Conversation, str]] = {}
+        self._queued = self._closing = False
+        self._kept = _Kept()
+        # These are the thread's own. The problem was told, and is not told again while it lasts.
+        self._store: Store | None = None
+        self._problem = ""
+
+    @property
+    def identity(self) -> str | None:
+        """The session of this window in the store, None before it is there."""
+        return self._kept.identity
+
+    @property
+    def title(self) -> str:
+        """The title of this window's chat, "" before anything was asked."""
+        return self._kept.title
 
     def start(self) -> None:
-        """Open the store. What a person should know about that is in `notices`."""
-        try:
-            self.store = Store.open(self._path)
-            self.store.purge(_PURGE_SECONDS)
-        except SpecchatError as error:
-            self.notices = (f"Chats are not kept: {error}",)
-        if self.store is not None and self.store.set_aside is not None:
-            self.notices = (
-                f"The file of chats was damaged: it was set aside as {self.store.set_aside}, "
-                "and a new one was begun.",
-            )
+        """Open the store."""
+        self._thread.submit(self._guarded, "Chats are", lambda: self._opened().purge(_PURGE_SECONDS))
 
     def begin_another(self) -> None:
         """What is kept next is another session."""
-        self.identity, self.title, self._revision = None, "", 0
+        self._kept = _Kept()
 
-    def keep(self, conversation: Conversation, model: str) -> str | None:
-        """Store the conversation; a sentence where there is something to tell, told once."""
-        if self.store is None:
-            return None
-        if self.identity is None and not conversation.exchanges:
-            return None
-        try:
-            notice = self._write(self.store, conversation, model)
-        except SpecchatError as error:
-            notice, self._failed = (None if self._failed else f"This chat is not kept: {error}"), True
-            return notice
-        self._failed = False
-        return notice
+    def keep(self, conversation: Conversation, model: str) -> None:
+        """Have this written as the state of this window's chat, soon; what is shown next may be another."""
+        kept = self._kept
+        if not kept.title:
+            if not conversation.exchanges:
+                return
+            kept.title = title_of(conversation.exchanges[0].question)
+        with self._lock:
+            self._waiting[kept] = conversation, model
+        self._queue()
 
-    def resume(self, name: str) -> Conversation:
-        """The session of that name, the newest for "". Raises SpecchatError where there is none."""
-        if self.store is None:
-            raise SpecchatError("There are no kept chats to resume.")
-        if not name:
-            saved = self.store.latest()
+    def ask(self, job: Callable[[Store], Result]) -> Future[Result]:
+        """Have this done by the store's thread, after all that was asked before.
+
+        The future raises SpecchatError where the store cannot be used.
+        """
+        return self._thread.submit(lambda: job(self._opened()))
+
+    def resume(self, name: str) -> Future[Saved]:
+        """The session of that name, the newest for ""; the future raises SpecchatError where none is."""
+
+        def look(store: Store) -> Saved:
+            saved = store.load(store.find(name).identity) if name else store.latest()
             if saved is None:
                 raise SpecchatError("There is no chat to resume yet: this is a new one.")
-            return self.open(saved.identity)
-        return self.open(self.store.find(name).identity)
+            return saved
 
-    def open(self, identity: str) -> Conversation:
-        """Go on with a session of the store. Raises SpecchatError where it is gone."""
-        if self.store is None:
-            raise SpecchatError("There are no kept chats to open.")
-        saved = self.store.load(identity)
-        self.identity, self.title, self._revision = saved.identity, saved.title, saved.revision
+        return self.ask(look)
+
+    def go_on(self, saved: Saved) -> Conversation:
+        """Make this the session of this window."""
+        self._kept = _Kept(saved.title, saved.identity, saved.revision)
         last = saved.conversation.last
         if last is None or last.answer is None or last.answer.end is not None:
             return saved.conversation
         # The chat was ended from outside while this grew: it can be gone on with.
         return saved.conversation.answered(replace(last.answer, end="crashed"))
 
-    def renamed(self) -> None:
-        """The list of sessions may have given this one another title."""
-        if self.store is not None and self.identity is not None:
-            titles = {each.identity: each.title for each in self.store.summaries()}
-            self.title = titles.get(self.identity, self.title)
+    def rename(self, identity: str, title: str) -> Future[None]:
+        """Give a session another title, which may be this window's."""
+        kept = self._kept
 
-    def close(self) -> None:
-        if self.store is not None:
-            self.store.close()
+        def change(store: Store) -> None:
+            given = store.rename(identity, title)
+            if kept.identity == identity:
+                kept.title = given
+                self._told("")
 
-    def _write(self, store: Store, conversation: Conversation, model: str) -> str | None:
-        if self.identity is None:
-            self._create(store, conversation, title_of(conversation.exchanges[0].question), model)
-            return None
+        return self.ask(change)
+
+    def close(self) -> str | None:
+        """Write what waits and let go of the file, in bounded time.
+
+        Where that cannot be done the chat is exported beside the file, and what is given says so.
+        """
+        self._queue()
+        self._closing = True
+        end = self._thread.submit(self._close)
+        if not wait([end], _CLOSING_SECONDS).done and self._store is not None:
+            # What is interrupted is most likely a search, behind which the last state waits.
+            self._store.interrupt()
+            wait([end], _INTERRUPTED_SECONDS)
+        self._thread.shutdown(wait=False, cancel_futures=True)
+        problem = self._problem or "Writing the last state of this chat took too long."
+        with self._lock:
+            waiting = dict(self._waiting)
+        for kept, (conversation, model) in waiting.items():
+            try:
+                path = self._path.with_name(file_name(kept.title))
+                problem += f" The chat is in {write_new(path, markdown(kept.title, model, conversation))}."
+            except SpecchatError as error:
+                problem += f" {error}"
+        return problem if waiting else None
+
+    def _queue(self) -> None:
+        with self._lock:
+            queued, self._queued = self._queued, True
+        if not queued and not self._closing:
+            self._thread.submit(self._write_waiting)
+
+    # The store's thread ---------------------------------------------------------------------------
+
+    def _opened(self) -> Store:
+        # One that could not be opened may be by now.
+        if self._store is None:
+            self._store = Store.open(self._path)
+            if self._store.set_aside is not None:
+                self._told(
+                    f"The file of chats was damaged: it was set aside as {self._store.set_aside}, "
+                    "and a new one was begun."
+                )
+        return self._store
+
+    def _write_waiting(self) -> None:
+        with self._lock:
+            self._queued = False
+            waiting = dict(self._waiting)
+        for kept, state in waiting.items():
+            if self._guarded("This chat is", partial(self._write, kept, *state)):
+                with self._lock:
+                    if self._waiting[kept] is state:
+                        del self._waiting[kept]
+
+    def _guarded(self, what: str, job: Callable[[], object]) -> bool:
+        """Whether it was done; why it was not is told once."""
         try:
-            self._revision = store.write(self.identity, self._revision, conversation, model or None)
-        except Conflict as conflict:
-            self._create(store, conversation, f"{self.title} (this window)", model)
-            return str(conflict)
-        return None
+            job()
+        # Whatever it is, a chat that is not kept is nothing to be silent about.
+        except Exception as error:
+            cause = error.__cause__
+            busy = isinstance(cause, sqlite3.Error) and is_busy(cause)
+            if not self._problem:
+                held = "yet: another program holds the file of chats. It is tried again by itself."
+                self._told(f"{what} not kept {held}" if busy else f"{what} not kept: {error}")
+            self._problem = str(error)
+            if busy:
+                self._queue()
+            return False
+        if self._problem:
+            self._problem = ""
+            self._told("Chats are kept again.")
+        return True
 
-    def _create(self, store: Store, conversation: Conversation, title: str, model: str) -> None:
+    def _write(self, kept: _Kept, conversation: Conversation, model: str) -> None:
+        store, title, notice = self._opened(), kept.title, ""
+        try:
+            if kept.identity is not None:
+                kept.revision = store.write(kept.identity, kept.revision, conversation, model or None)
+                return
+        except Conflict as conflict:
+            title, notice = f"{title} (this window)", str(conflict)
         saved = store.create(conversation, title, model)
-        self.identity, self.title, self._revision = saved.identity, saved.title, saved.revision
+        kept.identity, kept.title, kept.revision = saved.identity, saved.title, saved.revision
+        self._told(notice)
+
+    def _close(self) -> None:
+        if self._store is not None:
+            self._store.close()

@@ -4,14 +4,19 @@ table of keys are all made from this table."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
+
+from app.settings.values import ThemeName
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
     """name: of the method action_<name> of the app, and in the settings' [keys].
 
-    keys: the default ones, comma separated, "" for none. short: label at the foot of the screen, "" to
-    stay out of it. slash: the word after / that does the same, "" for none.
+    keys: the default ones, comma separated, "" for none; laptops, tmux, macOS and terminals take some for
+    themselves. short: label at the foot of the screen, "" to stay out of it. slash: the word after / that
+    does the same. takes: what may follow that word, as the method's argument; choices: all that it can be,
+    where these are few.
     """
 
     name: str
@@ -20,18 +25,29 @@ class Action:
     group: str
     short: str = ""
     slash: str = ""
+    takes: str = ""
+    choices: tuple[str, ...] = ()
+
+    @property
+    def usage(self) -> str:
+        """The slash command as it is typed, "" for none."""
+        return f"/{self.slash} {self.takes}".rstrip() if self.slash else ""
 
 
 ACTIONS: tuple[Action, ...] = (
     Action("help", "f1", "Show this help", "App", "help", "help"),
-    Action("stop", "escape", "Stop the reply; what came so far is kept", "Chat", "stop"),
-    Action("next_proposer", "f2", "Next proposer, in mid-reply too", "Speculation", "proposer"),
-    Action("automatic_k", "f3", "Draft length: automatic or the last fixed one", "Speculation", "k"),
-    Action("longer_k", "ctrl+up", "Draft one token more", "Speculation"),
-    Action("shorter_k", "ctrl+down", "Draft one token less; below 1 is automatic", "Speculation"),
-    Action("colours", "f4", "Colour tokens by origin, then rejected drafts too, then off", "View", "colours"),
+    Action("stop", "escape", "Stop the reply; what came so far is kept", "Chat", "stop", "stop"),
+    Action("next_proposer", "f2", "Next proposer, or the one named, in mid-reply too",
+            "Speculation", "proposer", "proposer", "NAME"),
+    Action("automatic_k", "f3", "Draft length: automatic, the last fixed one, or N",
+            "Speculation", "k", "k", "N"),
+    Action("longer_k", "ctrl+up", "Draft one token more", "Speculation", "", "longer"),
+    Action("shorter_k", "ctrl+down", "Draft one token less; below 1 is automatic",
+            "Speculation", "", "shorter"),
+    Action("colours", "f4", "Colour tokens by origin, then rejected drafts too, then off",
+            "View", "colours", "colours"),
     Action("compare", "f5", "Run the last prompt with each proposer", "Speculation", "compare", "compare"),
-    Action("panel", "f6", "Show or hide the speculation panel", "View", "panel"),
+    Action("panel", "f6", "Show or hide the speculation panel", "View", "panel", "panel"),
     Action("explore", "shift+f5", "Explore when speculation pays", "Speculation", "", "explore"),
     Action("drafts", "f7", "Load or unload a draft model", "Speculation", "draft", "draft"),
     Action("models", "shift+f7", "Choose a model, or download one", "Chat", "", "models"),
@@ -41,18 +57,27 @@ ACTIONS: tuple[Action, ...] = (
     Action("regenerate", "ctrl+r", "Answer the last message again", "Chat", "", "regenerate"),
     Action("continue_reply", "ctrl+l", "Go on with a reply that was cut short", "Chat", "", "continue"),
     Action("edit_last", "ctrl+t", "Edit the last message and send it again", "Chat", "", "edit"),
+    Action("previous_version", "alt+up", "Previous version of the last message", "Chat", "", "previous"),
+    Action("next_version", "alt+down", "Next version of the last message", "Chat", "", "next"),
+    Action("delete_version", "", "Delete the shown version of the last message", "Chat", "", "delete"),
     Action("copy_answer", "ctrl+o", "Copy the last answer", "Chat", "", "copy"),
     Action("copy_code", "ctrl+b", "Copy the last code block; again: the one before", "Chat", "", "code"),
     Action("new_chat", "ctrl+n", "Begin a new chat", "Chat", "", "new"),
-    Action("attach", "", "Attach a document: /file PATH, or @PATH in the text", "Chat", "", "file"),
-    Action("export", "", "Write the chat to a Markdown file: /export PATH", "Chat", "", "export"),
-    Action("thoughts", "ctrl+g", "Unfold or fold the model's thoughts", "View"),
-    Action("page_up", "pageup", "Scroll the conversation up", "View"),
-    Action("to_end", "ctrl+end", "Go to the end of the conversation and follow it", "View"),
-    Action("page_down", "pagedown", "Scroll the conversation down", "View"),
-    Action("command_palette", "ctrl+p", "All commands", "App", "commands"),
-    Action("suspend_process", "ctrl+z", "Suspend; fg brings it back", "App"),
-    Action("leave", "ctrl+q,ctrl+c", "Leave; Ctrl+C copies or clears first", "App", "", "quit"),
+    Action("attach", "", "Attach a document, as @PATH in the text does", "Chat", "", "file", "PATH"),
+    Action("export", "", "Write the chat to a Markdown file", "Chat", "", "export", "PATH"),
+    Action("temperature", "", "Sampling temperature, kept in the settings", "Chat", "", "temperature", "N"),
+    Action("thoughts", "ctrl+g", "Unfold or fold the model's thoughts", "View", "", "thoughts"),
+    Action("fold", "", "Unfold or fold the long messages in view", "View", "", "fold"),
+    Action("page_up", "pageup,alt+up", "Scroll the conversation up", "View", "", "up"),
+    Action("page_down", "pagedown,alt+down", "Scroll the conversation down", "View", "", "down"),
+    Action("to_end", "ctrl+end", "Go to the end of the conversation and follow it", "View", "", "end"),
+    Action("theme", "", "Colours of the whole screen, kept in the settings",
+            "View", "", "theme", "NAME", get_args(ThemeName)),
+    Action("screenshot", "", "Write a picture of the screen to a file", "View", "", "screenshot", "PATH"),
+    Action("command_palette", "ctrl+p", "All commands", "App", "commands", "commands"),
+    Action("suspend_process", "ctrl+z", "Suspend; fg brings it back", "App", "", "suspend"),
+    Action("leave", "ctrl+c", "Copy what is selected, or clear the prompt; pressed twice: quit", "App"),
+    Action("quit", "ctrl+q", "Quit", "App", "", "quit"),
 )  # fmt: skip
 
 BY_NAME = {action.name: action for action in ACTIONS}

@@ -7,29 +7,34 @@ import gc
 import os
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from inspect import isawaitable
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from textual import on
 from textual.app import App, ComposeResult, SystemCommand
 from textual.binding import Binding, BindingsMap, BindingType
-from textual.events import Callback, InputEvent, Paste, Resize
+from textual.events import Callback, InputEvent, Key, Paste, Resize
 from textual.events import Event as ScreenEvent
 from textual.message import Message
 from textual.screen import Screen
 from textual.widget import AwaitMount
 
 from app.chat.conversation import Conversation
+from app.chat.store import Saved
 from app.errors import SpecchatError
 from app.process.client import Link
 from app.process.messages import Event, Loaded
 from app.session.chat import Chat, Wishes
 from app.session.keeper import Keeper
+from app.settings.fields import BY_PATH, put, typed
 from app.settings.values import Settings
-from app.tui.actions import ACTIONS
+from app.tui.actions import ACTIONS, BY_NAME, Action
 from app.tui.box import Box
 from app.tui.clipboard import copy
 from app.tui.dialogues import Dialogues
@@ -42,6 +47,7 @@ from app.tui.panel.strip import SpeculationStrip
 from app.tui.prompt import history
 from app.tui.prompt.area import PromptArea
 from app.tui.small import TooSmall
+from app.tui.starters.starters import Starters
 from app.tui.theme import THEMES
 from app.tui.transcript.answer import Keys
 from app.tui.transcript.code_blocks import code_blocks
@@ -55,7 +61,9 @@ if TYPE_CHECKING:
 # From here on the panel has a column of its own.
 WIDE = 110
 # Smaller than this nothing can be read.
-SMALLEST = (48, 14)
+SMALLEST = (40, 12)
+# Lower than this, only the conversation, the prompt and one line of figures have room.
+LOW = 18
 
 
 class ChatScreen(Screen[None], inherit_bindings=False):
@@ -89,6 +97,13 @@ class SpecchatApp(App[None], inherit_bindings=False):
             super().__init__()
             self.event = event
 
+    class FromStore(Message):
+        """A sentence of the store's thread, "" where only the chat's title changed."""
+
+        def __init__(self, sentence: str) -> None:
+            super().__init__()
+            self.sentence = sentence
+
     def __init__(self, options: ChatOptions, link: Link) -> None:
         super().__init__()
         self.options = options
@@ -102,16 +117,22 @@ class SpecchatApp(App[None], inherit_bindings=False):
         self.panel = SpeculationPanel(id="panel")
         self.strip = SpeculationStrip(id="strip")
         past = history.History(history.load(options.folder / "history.jsonl"))
-        self.prompt = PromptArea(past, id="prompt")
+        self.starters = Starters(id="starters")
+        self.prompt = PromptArea(past, self.starters, id="prompt")
         self.header = Header(id="header")
         footer = Foot(show_command_palette=False, compact=True)
         self.top = Box(self.header, id="top")
         self.aside = Box(self.panel, id="aside")
-        self.main = Box(self.transcript, self.aside, id="main")
+        self.column = Box(self.transcript, self.starters, id="column")
+        self.main = Box(self.column, self.aside, id="main")
         self.band = Box(self.strip, id="band")
         self.foot = Box(self.prompt, footer, id="foot")
         self.small = TooSmall(id="small")
-        self.keeper = Keeper(options.folder / "sessions.db")
+        self.keeper = Keeper(options.folder / "sessions.db", self._told)
+        # What is to be said once the terminal is given back.
+        self.farewell: str | None = None
+        # What was sent while the chat that it is for was being opened; None while none is.
+        self._early: list[PromptArea.Sent | Starters.Chosen] | None = None
         self.view = PaneView(self)
         self.chat = Chat(
             link,
@@ -128,10 +149,15 @@ class SpecchatApp(App[None], inherit_bindings=False):
         self._colours: Literal[0, 1, 2] = 0
         self._panel_wanted = self.settings.look.panel
         self._code_block = 0
+        self._keys = keys_in_force(self.settings.keys)
 
     def _deliver(self, event: Event) -> None:
         """Called from the link's thread."""
         self.post_message(self.FromEngine(event))
+
+    def _told(self, sentence: str) -> None:
+        """Called from the store's thread."""
+        self.post_message(self.FromStore(sentence))
 
     def get_default_screen(self) -> Screen[None]:
         return self.chat_screen
@@ -162,7 +188,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
         self.set_interval(FIGURES_SECONDS, self.view.tick)
         self.keeper.start()
         self._begin_conversation()
-        for notice in (*self.options.notices, *self.keeper.notices):
+        for notice in self.options.notices:
             self.view.say(notice, "warning")
         self.chat.start()
 
@@ -175,23 +201,37 @@ class SpecchatApp(App[None], inherit_bindings=False):
             loop.add_signal_handler(number, partial(self.exit, None, 128 + number))
 
     def _begin_conversation(self) -> None:
-        conversation = Conversation(system=self.settings.chat.system)
+        self.chat.show(Conversation(system=self.settings.chat.system))
         if self.options.resume is not None:
-            try:
-                conversation = self.keeper.resume(self.options.resume)
-            except SpecchatError as error:
-                self.view.say(str(error), "warning")
-        self.chat.show(conversation)
+            self.open_chat(self.keeper.resume(self.options.resume))
+
+    def open_chat(self, asked: Future[Saved]) -> None:
+        """Go on with this chat once it is there. What is sent until then is for that one."""
+        if not self._refuse_while_opening():
+            self.prompt.leave_edit()
+            self._early = []
+            self.run_worker(self._open(asked))
+
+    async def _open(self, asked: Future[Saved]) -> None:
+        try:
+            saved = await asyncio.wrap_future(asked)
+        except SpecchatError as error:
+            self.view.say(str(error), "warning")
+        else:
+            if not self._refuse_while_busy():
+                self.chat.show(self.keeper.go_on(saved))
+        self.view.show_header()
+        early, self._early = self._early, None
+        for message in early or ():
+            self._sent(message)
 
     def on_unmount(self) -> None:
         self._link.close()
-        self.keeper.close()
+        self.farewell = self.keeper.close()
 
     def keep(self, conversation: Conversation) -> None:
-        """Store the conversation; where that fails the chat goes on, and the person is told once."""
-        notice = self.keeper.keep(conversation, self.view.model_name)
-        if notice:
-            self.view.say(notice, "warning")
+        """Have the conversation stored; where that fails the chat goes on, and the person is told once."""
+        self.keeper.keep(conversation, self.view.model_name)
         self.view.show_header()
 
     async def on_event(self, event: ScreenEvent) -> None:
@@ -203,6 +243,11 @@ class SpecchatApp(App[None], inherit_bindings=False):
             return
         if isinstance(event, (InputEvent, Paste)) and not self.screen.is_mounted:
             await AwaitMount(self.screen, [self.screen])
+        if isinstance(event, Key):
+            self.prompt.key_came(event.key in self._keys["leave"])
+        if isinstance(event, (Key, Paste)) and self.screen is self.chat_screen:
+            # Whatever has the focus, the conversation or nothing: what is typed is for the prompt.
+            self.prompt.claim(event)
         await super().on_event(event)
 
     # Messages of the panes and the engine --------------------------------------------------
@@ -212,21 +257,33 @@ class SpecchatApp(App[None], inherit_bindings=False):
             remember_model(self.options.folder, message.event.path)
         self.chat.handle(message.event)
 
+    def on_specchat_app_from_store(self, message: FromStore) -> None:
+        if message.sentence:
+            self.view.say(message.sentence, "warning")
+        self.view.show_header()
+
     @on(PromptArea.Sent)
-    def _sent(self, message: PromptArea.Sent) -> None:
+    @on(Starters.Chosen)
+    def _sent(self, message: PromptArea.Sent | Starters.Chosen) -> None:
+        if self._early is not None:
+            self._early.append(message)
+            return
         self._code_block = 0
-        self.chat.send(message.question)
+        edited = isinstance(message, PromptArea.Sent) and message.edited
+        (self.chat.send_edited if edited else self.chat.send)(message.question)
 
     @on(PromptArea.Command)
     async def _command(self, message: PromptArea.Command) -> None:
-        if message.name == "export":
-            self.dialogues.export(message.argument)
-        else:
-            await self.run_action(message.name)
+        await self.perform(BY_NAME[message.name], message.argument)
 
     @on(PromptArea.CountWanted)
     def _count_wanted(self, message: PromptArea.CountWanted) -> None:
         self.view.count(message.identity, message.text)
+
+    @on(Transcript.VersionWanted)
+    def _version_wanted(self, message: Transcript.VersionWanted) -> None:
+        self.chat.walk_versions(message.step, message.index)
+        self.transcript.reveal(message.index, message.y)
 
     @on(SpeculationStrip.Pressed)
     def _strip_pressed(self) -> None:
@@ -251,15 +308,20 @@ class SpecchatApp(App[None], inherit_bindings=False):
     def _fit(self, width: int, height: int) -> None:
         """Which panes have room. Not by classes of the screen, which would restyle all that is on it."""
         small = width < SMALLEST[0] or height < SMALLEST[1]
-        wide = width >= WIDE
+        wide, low = width >= WIDE, height < LOW
         panel = self._panel_wanted if wide else self._panel_over
-        for pane in (self.top, self.main, self.foot):
+        if self.small.display and not small:
+            # What is hidden loses the focus.
+            self.call_after_refresh(self.prompt.focus_editor)
+        for pane in (self.main, self.foot):
             pane.display = not small
+        self.top.display = not small and not low
         self.small.display = small
+        self.strip.set_class(low, "-low")
         self.aside.display = self.panel.display = panel
         self.aside.set_class(wide, "-beside")
         self.panel.set_class(wide, "-beside")
-        self.transcript.display = wide or not panel
+        self.column.display = wide or not panel
         self.strip.display = not (wide and panel)
         self.band.display = self.strip.display and not small
         # What was hidden missed the figures meanwhile.
@@ -272,11 +334,24 @@ class SpecchatApp(App[None], inherit_bindings=False):
     def action_help(self) -> None:
         self.dialogues.help()
 
-    def action_next_proposer(self) -> None:
-        self.chat.next_proposer()
+    def action_next_proposer(self, name: str = "") -> None:
+        problems = {option.name: option.problem for option in self.chat.options}
+        if not name:
+            self.chat.next_proposer()
+        elif name not in problems:
+            names = ", ".join(problems) or "auto, once the model is loaded"
+            self.view.say(f"There is no proposer {name}: take {names}.", "warning")
+        elif problem := problems[name]:
+            self.view.say(f"{name} cannot be used: {problem}.", "warning")
+        else:
+            self.chat.set_proposer(name)
 
-    def action_automatic_k(self) -> None:
-        self.chat.toggle_k()
+    def action_automatic_k(self, k: str = "") -> None:
+        if not k:
+            self.chat.toggle_k()
+            return
+        with self._saying("/k auto, or"):
+            self.chat.set_k(None if k == "auto" else int(str(typed(BY_PATH["speculation", "k"], k))))
 
     def action_longer_k(self) -> None:
         self.chat.change_k(1)
@@ -322,7 +397,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
     def action_stop(self) -> None:
         if self._panel_over and self.size.width < WIDE and not self.chat.busy:
             self.action_panel()
-        else:
+        elif self.chat.busy or not self.prompt.leave_edit():
             self.chat.stop()
 
     def action_regenerate(self) -> None:
@@ -334,8 +409,16 @@ class SpecchatApp(App[None], inherit_bindings=False):
     def action_edit_last(self) -> None:
         question = self.chat.edit_last()
         if question is not None:
-            self.prompt.put(question)
-            self.prompt.focus_editor()
+            self.prompt.edit(question)
+
+    def action_previous_version(self) -> None:
+        self.chat.walk_versions(-1)
+
+    def action_next_version(self) -> None:
+        self.chat.walk_versions(1)
+
+    def action_delete_version(self) -> None:
+        self.chat.delete_version()
 
     def action_copy_answer(self) -> None:
         answer = self._last_answer()
@@ -350,20 +433,30 @@ class SpecchatApp(App[None], inherit_bindings=False):
         self.copy_text(blocks[-self._code_block].text)
 
     def action_new_chat(self) -> None:
-        if not self._refuse_while_busy():
+        if not self._refuse_while_opening() and not self._refuse_while_busy():
+            self.prompt.leave_edit()
             self.keeper.begin_another()
             self.chat.show(Conversation(system=self.settings.chat.system))
             self.view.show_header()
             self.prompt.focus_editor()
 
-    def action_attach(self) -> None:
+    def action_attach(self, _path: str = "") -> None:
         self.prompt.start_attaching()
 
-    def action_export(self) -> None:
-        self.dialogues.export("")
+    def action_export(self, path: str = "") -> None:
+        self.dialogues.export(path)
+
+    def action_temperature(self, number: str = "") -> None:
+        if number:
+            self._set("sampling", "temperature", number)
+        else:
+            self.prompt.begin("/temperature ")
 
     def action_thoughts(self) -> None:
         self.transcript.toggle_thoughts()
+
+    def action_fold(self) -> None:
+        self.transcript.toggle_questions()
 
     def action_page_up(self) -> None:
         self.transcript.action_page_up()
@@ -374,6 +467,14 @@ class SpecchatApp(App[None], inherit_bindings=False):
     def action_to_end(self) -> None:
         self.transcript.go_to_end()
 
+    def action_theme(self, name: str = "") -> None:
+        names = list(THEMES)
+        self._set("look", "theme", name or names[(names.index(self.settings.look.theme) + 1) % len(names)])
+
+    def action_screenshot(self, filename: str | None = None, path: str | None = None) -> None:
+        # What was typed, or the palette, is still on the screen.
+        self.call_after_refresh(self.dialogues.screenshot, filename or path or "")
+
     def action_command_palette(self) -> None:
         from app.tui.dialogs.palette import Palette
 
@@ -381,15 +482,38 @@ class SpecchatApp(App[None], inherit_bindings=False):
             self.push_screen(Palette(id="--command-palette"))
 
     def action_leave(self) -> None:
-        """Ctrl+C first does what it is expected to do in an editor; a draft is never lost."""
+        """Ctrl+C first does what it is expected to do in an editor; nothing is lost to one key."""
         selected = self.screen.get_selected_text()
         if selected:
             self.copy_text(selected)
             self.screen.clear_selection()
-        elif not self.prompt.clear_or_copy():
+        elif not self.prompt.clear_or_copy() and not self.prompt.ask_to_leave(
+            shown_keys(self._keys["leave"][:1])
+        ):
             self.exit()
 
+    async def action_quit(self) -> None:
+        """What is being written is there again next time, one key up."""
+        if self.prompt.draft.text.strip():
+            history.append(self.options.folder / "history.jsonl", self.prompt.draft.text)
+        self.exit()
+
     # Shared by actions and dialogues ---------------------------------------------------------
+
+    @contextmanager
+    def _saying(self, what: str) -> Iterator[None]:
+        """Say what is wrong with a value that was typed, as `typed` tells it."""
+        try:
+            yield
+        except ValueError as error:
+            self.view.say(f"{what}: {error}.", "warning")
+
+    def _set(self, section: str, name: str, text: str) -> None:
+        """Give a setting the value that was typed, from now on."""
+        field = BY_PATH[section, name]
+        with self._saying(field.title):
+            if self.dialogues.keep(put(self.settings, field, typed(field, text))):
+                self.view.say(f"{field.title} {text}, kept in the settings.")
 
     def copy_text(self, text: str) -> str:
         """Copy, say how, and return what was said."""
@@ -420,26 +544,36 @@ class SpecchatApp(App[None], inherit_bindings=False):
         self.chat.use_model(model.command())
 
     def _use_keys(self) -> None:
-        keys = keys_in_force(self.settings.keys)
+        self._keys = keys_in_force(self.settings.keys)
         self.chat_screen.use_keys(self.settings.keys)
-        named = (shown_keys(keys[name][:1]) for name in ("thoughts", "continue_reply"))
+        named = (shown_keys(self._keys[name][:1]) for name in ("thoughts", "continue_reply"))
         self.transcript.name_keys(Keys(*named))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """The palette: every action of the table."""
+        """The palette: every action of the table by its slash command, with its keys below."""
         for action in ACTIONS:
-            if action.name != "command_palette":
-                yield SystemCommand(action.summary, action.group, self._runner(action.name))
+            if action.slash and action.name != "command_palette":
+                for choice in action.choices or ("",):
+                    title = f"/{action.slash} {choice}".ljust(14) + action.summary
+                    yield SystemCommand(
+                        title, shown_keys(self._keys[action.name]), partial(self.perform, action, choice)
+                    )
 
-    def _runner(self, name: str) -> Callable[[], Awaitable[None]]:
-        async def run() -> None:
-            await self.run_action(name)
-
-        return run
+    async def perform(self, action: Action, argument: str = "") -> None:
+        """Do what its slash command does with this argument."""
+        method = getattr(self, f"action_{action.name}")
+        done = method(argument) if action.takes else method()
+        if isawaitable(done):
+            await done
 
     def _last_answer(self) -> str:
         answers = [each.answer.text for each in self.chat.conversation.exchanges if each.answer]
         return answers[-1] if answers else ""
+
+    def _refuse_while_opening(self) -> bool:
+        if self._early is not None:
+            self.view.say("A chat is still being opened.")
+        return self._early is not None
 
     def _refuse_while_busy(self) -> bool:
         if self.chat.busy:

@@ -237,48 +237,48 @@ class Dialogues:
         from app.tui.sessions.screen import SessionsScreen
 
         app = self._app
-        if app.keeper.store is None:
-            app.view.say("Chats are not kept: there is no list of them.", "warning")
-            return
 
         def chosen(identity: str | None) -> None:
-            app.keeper.renamed()
-            app.view.show_header()
             if identity is None or identity == app.keeper.identity:
                 return
-            if app.chat.busy:
-                app.view.say(f"Stop the {app.chat.making} first.")
-                return
-            try:
-                app.chat.show(app.keeper.open(identity))
-            except SpecchatError as error:
-                app.view.say(str(error), "warning")
-            app.view.show_header()
+            app.open_chat(app.keeper.ask(lambda store: store.load(identity)))
 
-        app.push_screen(SessionsScreen(app.keeper.store, app.keeper.identity), chosen)
+        app.push_screen(SessionsScreen(app.keeper), chosen)
 
     def export(self, argument: str) -> None:
         """Write the conversation to a Markdown file: at a path, or named after the title."""
-        from app.chat.export import file_name, markdown, write_new
+        from app.chat.export import file_name, markdown
 
         app = self._app
         if not app.chat.conversation.exchanges:
             app.view.say("There is nothing to export yet.")
             return
         title = app.keeper.title or "chat"
-        path = Path(argument.strip() or file_name(title))
+        text = markdown(title, app.view.model_name, app.chat.conversation)
+        self._write(Path(argument or file_name(title)), text)
+
+    def screenshot(self, argument: str) -> None:
+        """Write a picture of the screen: at a path, or named after the title."""
+        from app.chat.export import file_name
+
+        title = self._app.keeper.title or "specchat"
+        path = Path(argument or Path(file_name(title)).with_suffix(".svg"))
+        self._write(path, self._app.export_screenshot(title=title))
+
+    def _write(self, path: Path, text: str) -> None:
+        from app.chat.export import write_new
+
         try:
-            written = write_new(path, markdown(title, app.view.model_name, app.chat.conversation))
+            written = write_new(path, text)
         except SpecchatError as error:
-            app.view.say(str(error), "warning")
+            self._app.view.say(str(error), "warning")
         else:
-            app.view.say(f"Written: {clean(str(written))}")
+            self._app.view.say(f"Written: {clean(str(written))}")
 
     # Settings and help ------------------------------------------------------------------------
 
     def settings(self) -> None:
         """Edit the settings, keep them in their file, and use them."""
-        from app.settings.write import write_changes
         from app.tui.settings.screen import SettingsScreen
 
         app = self._app
@@ -286,14 +286,24 @@ class Dialogues:
         def chosen(settings: Settings | None) -> None:
             if settings is None:
                 app.theme = THEMES[app.settings.look.theme].name
-                return
-            try:
-                write_changes(app.options.settings_file, app.settings, settings)
-            except SpecchatError as error:
-                app.view.say(f"Used for now, but not kept: {error}", "warning")
-            app.apply(settings)
+            else:
+                self.keep(settings)
 
         app.push_screen(SettingsScreen(app.settings, app.chat.options), chosen)
+
+    def keep(self, settings: Settings) -> bool:
+        """Use these settings, and keep them in their file; False, and a sentence, where that fails."""
+        from app.settings.write import write_changes
+
+        app = self._app
+        before = app.settings
+        app.apply(settings)
+        try:
+            write_changes(app.options.settings_file, before, settings)
+        except SpecchatError as error:
+            app.view.say(f"Used for now, but not kept: {error}", "warning")
+            return False
+        return True
 
     def help(self) -> None:
         """All keys, as they are bound now."""

@@ -148,7 +148,7 @@ def keys_table() -> str:
         lines.append(f"| **{group}** | | |")
         for action, keys in members:
             shown = ", ".join(f"`{shown_key(key)}`" for key in keys)
-            slash = f"`/{action.slash}`" if action.slash else ""
+            slash = f"`{action.usage}`" if action.usage else ""
             lines.append(f"| {shown} | {slash} | {action.summary} |")
     return "\n".join(lines) + "\n"
 

@@ -10,6 +10,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from app.chat.documents import Document, read_stdin
+from app.chat.gate import clean
 from app.errors import UsageError
 from app.settings.file import read_settings, settings_path
 from app.settings.values import Settings
@@ -50,6 +51,8 @@ def run(given: Mapping[str, object]) -> int:
     options = ChatOptions(settings, None if resume is None else str(resume), documents, notices)
     app = SpecchatApp(options, EngineClient())
     app.run()
+    if app.farewell:
+        print(f"specchat: {clean(app.farewell)}", file=sys.stderr)
     return app.return_code or 0
 
 

@@ -72,6 +72,7 @@ class PaneView:
         self._app.prompt.take_back(questions)
 
     def asked(self, question: Question) -> None:
+        self._app.starters.offer(False)
         self._app.transcript.ask(question)
 
     def answer_begins(self, begun: Answer | None) -> None:
@@ -88,6 +89,7 @@ class PaneView:
         self._app.transcript.end_answer(answer)
 
     def conversation_changed(self) -> None:
+        self._app.starters.offer(not self._app.chat.conversation.exchanges)
         self._app.transcript.show(self._app.chat.conversation)
 
     def figures_changed(self) -> None:

@@ -47,6 +47,20 @@ def test_a_whole_conversation_reads_well() -> None:
     )
 
 
+def test_other_versions_stand_folded_below_their_turn() -> None:
+    """Else: what was regenerated is not in the export, or reads as if it had been said."""
+    question = Question("First", (Document("a.md", "</details> ```"),))
+    first = Conversation().asked(question).answered(Answer("One.", end="stop"))
+    both = first.with_version(Question("Firstly")).answered(Answer("Two.", end="stop"))
+    assert markdown("t", "m", both).endswith(
+        "---\n\n**You**\n\n> Firstly\n\n**m**\n\nTwo.\n\n"
+        "<details>\n<summary>Version 1 of 2</summary>\n\n````text\nYou: [Document: a.md]\n"
+        "</details> ```\n[End of a.md]\n\nFirst\n\nModel: One.\n````\n\n</details>\n"
+    )
+    followed = both.show_version(0, 1).asked(Question("More")).show_version(0, 2)
+    assert "Model: One.\n\nYou: More\n````" in markdown("t", "m", followed)
+
+
 def test_what_was_not_measured_is_not_said() -> None:
     """Else: the export shows "None tokens/s"."""
     figures = Figures("off", 3, None, None, None, None, None, 0.1, 4, 7)

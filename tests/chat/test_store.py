@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from app.chat.conversation import Answer, Conversation, Exchange, Figures, Question
 from app.chat.documents import Document
 from app.chat.store import Conflict, Store, Summary
+from app.chat.store_rows import packed
 from app.errors import SpecchatError
 
 FIGURES = Figures("lookup", 3, 128.4, 79.3, None, 0.1, 1 / 3, 0.25, 40, 7)
@@ -85,7 +86,7 @@ def test_each_kind_of_change_is_written(store: Store, known: bool) -> None:
     revision = saved.revision
     changes = [
         EVERYTHING.answered(Answer("now it is", pieces=("now", " it is"))),
-        EVERYTHING.without_last().without_last(),
+        Conversation((first,), "Be brief.", 1),
         Conversation((first, replace(second, answer=None)), "Other.", 0),
         Conversation((replace(first, question=Question("no documents")), second, third)),
         Conversation(
@@ -473,6 +474,59 @@ def test_the_log_goes_with_the_damaged_file(tmp_path: Path) -> None:
     assert store.set_aside is not None
     assert store.set_aside.with_name(store.set_aside.name + "-wal").stat().st_size > 0
     assert store.summaries() == []
+
+
+VERSION_1 = """
+CREATE TABLE session (number INTEGER PRIMARY KEY, identity TEXT NOT NULL UNIQUE, revision INTEGER NOT NULL,
+    title TEXT NOT NULL, model TEXT NOT NULL, system TEXT NOT NULL, unsent INTEGER NOT NULL,
+    exchanges INTEGER NOT NULL, created REAL NOT NULL, changed REAL NOT NULL, deleted REAL,
+    indexed INTEGER NOT NULL DEFAULT -1);
+CREATE TABLE exchange (session INTEGER NOT NULL REFERENCES session (number) ON DELETE CASCADE,
+    position INTEGER NOT NULL, question TEXT NOT NULL, PRIMARY KEY (session, position));
+CREATE TABLE document (session INTEGER NOT NULL, position INTEGER NOT NULL, place INTEGER NOT NULL,
+    name TEXT NOT NULL, text TEXT NOT NULL, PRIMARY KEY (session, position, place),
+    FOREIGN KEY (session, position) REFERENCES exchange (session, position) ON DELETE CASCADE);
+CREATE TABLE answer (session INTEGER NOT NULL, position INTEGER NOT NULL, text TEXT NOT NULL,
+    details BLOB NOT NULL, PRIMARY KEY (session, position),
+    FOREIGN KEY (session, position) REFERENCES exchange (session, position) ON DELETE CASCADE);
+CREATE INDEX session_changed ON session (changed);
+PRAGMA user_version = 1;
+"""
+
+
+def test_a_file_of_version_1_is_taken_over_in_place(tmp_path: Path) -> None:
+    """Else: an update costs all chats, or they are thrown out as damaged."""
+    path = tmp_path / "sessions.db"
+    connection = sqlite3.connect(path)
+    connection.executescript(VERSION_1)
+    connection.execute(
+        "INSERT INTO session VALUES (1, 'abc', 4, 'Old', 'm', 'Be brief.', 1, 3, 5, 6, NULL, 4)"
+    )
+    for position, exchange in enumerate(EVERYTHING.exchanges):
+        connection.execute("INSERT INTO exchange VALUES (1, ?, ?)", (position, exchange.question.text))
+        for place, each in enumerate(exchange.question.documents):
+            row = (position, place, each.name, each.text)
+            connection.execute("INSERT INTO document VALUES (1, ?, ?, ?, ?)", row)
+        if exchange.answer is not None:
+            answer = (position, exchange.answer.text, packed(exchange.answer))
+            connection.execute("INSERT INTO answer VALUES (1, ?, ?, ?)", answer)
+    connection.commit()
+    connection.close()
+    expected = replace(EVERYTHING, system="Be brief.")
+    first, second = Store.open(path), Store.open(path)
+    assert first.set_aside is None and second.set_aside is None
+    assert second.load("abc").conversation == expected
+    changed = expected.with_version(Question("asked otherwise")).answered(Answer("yes"))
+    assert first.write("abc", 4, changed) == 5
+    assert second.load("abc").conversation == changed
+    assert titles(second.search("otherwise")) == titles(first.search("not answered yet")) == ["Old"]
+    first.close()
+    second.close()
+    path.unlink()
+    connection = sqlite3.connect(path)
+    connection.executescript(VERSION_1.replace("exchange (", "other ("))
+    connection.close()
+    assert Store.open(path).set_aside is not None
 
 
 def test_a_newer_file_is_left_alone(tmp_path: Path) -> None:

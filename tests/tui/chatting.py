@@ -45,6 +45,11 @@ class Chatting:
         for _ in range(3):
             await self.pilot.pause()
 
+    async def stored(self) -> None:
+        """Let what was asked of the store be done, and reach the screen."""
+        await asyncio.wrap_future(self.app.keeper.ask(lambda store: None))
+        await self.settle()
+
     async def until(self, condition: Callable[[], bool], seconds: float = 4.0) -> None:
         """Wait for it, not for ever."""
         for _ in range(int(seconds / 0.02)):

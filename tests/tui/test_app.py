@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
@@ -143,7 +144,14 @@ def test_escape_stops_in_the_prefill_and_the_question_stays(tmp_path: Path) -> N
     run(body)
 
 
-def test_regenerate_edit_and_new(tmp_path: Path) -> None:
+def test_regenerate_edit_walk_and_delete(tmp_path: Path) -> None:
+    """Else: what was answered before is gone, from the screen or from the store."""
+
+    def stored() -> Conversation:
+        saved = Store.open(tmp_path / "sessions.db").latest()
+        assert saved is not None
+        return saved.conversation
+
     async def body() -> None:
         async with chatting(tmp_path) as chat:
             await chat.ask("First")
@@ -153,18 +161,54 @@ def test_regenerate_edit_and_new(tmp_path: Path) -> None:
             assert [message.content for message in chat.engine.generate.messages] == ["First"]
             chat.engine.reply("Two.")
             await chat.settle()
-            assert "Two." in chat.text and "One." not in chat.text
+            assert "Two." in chat.text and "One." not in chat.text and "‹ 2/2 ›" in chat.text
+            # Editing changes nothing until it is sent, and brings back what was begun.
+            before = chat.app.chat.conversation
+            await chat.type("begun")
+            await chat.press("ctrl+t")
+            assert "Editing your last message" in chat.text and "Two." in chat.text
+            await chat.type("ly")
+            await chat.stored()
+            assert chat.app.chat.conversation == stored() == before
+            await chat.press("escape")
+            assert chat.app.prompt.draft.text == "begun" and "Editing" not in chat.text
             await chat.press("ctrl+t")
             await chat.type("ly")
             await chat.press("enter")
+            assert chat.app.prompt.draft.text == "begun" and "Editing" not in chat.text
             assert [message.content for message in chat.engine.generate.messages] == ["Firstly"]
+            await chat.press("alt+up")
+            await chat.until(lambda: "Stop the reply first." in chat.text)
             chat.engine.reply("Three.")
             await chat.settle()
+            assert "Three." in chat.text and "‹ 3/3 ›" in chat.text and "Firstly" in chat.text
+            await chat.press("alt+up", "alt+up")
+            assert "One." in chat.text and "‹ 1/3 ›" in chat.text and "Firstly" not in chat.text
+            # What follows a version is shown with that one.
+            await chat.press("ctrl+c")
+            await chat.ask("On")
+            assert [message.content for message in chat.engine.generate.messages] == ["First", "One.", "On"]
+            chat.engine.reply("And on.")
+            await chat.settle()
+            row = next(y for y, line in enumerate(chat.text.splitlines()) if "‹ 1/3 ›" in line)
+            column = chat.text.splitlines()[row].index("›")
+            await chat.pilot.click(offset=(column, row))
+            await chat.settle()
+            assert "Two." in chat.text and "And on." not in chat.text
+            # In its place, so that the next click walks on.
+            assert "‹ 2/3 ›" in chat.text.splitlines()[row]
+            chat.app.prompt.focus_editor()
+            await chat.type("/delete")
+            await chat.press("enter")
+            assert "One." in chat.text and "And on." in chat.text and "‹ 1/2 ›" in chat.text
+            await chat.stored()
+            assert stored() == chat.app.chat.conversation
             await chat.press("ctrl+n")
             assert "Three." not in chat.text
             await chat.ask("Anew")
             assert len(chat.engine.generate.messages) == 1
-            assert len(chat.app.keeper.store.summaries() if chat.app.keeper.store else ()) == 2
+            await chat.stored()
+            assert len(Store.open(tmp_path / "sessions.db").summaries()) == 2
 
     run(body)
 
@@ -276,8 +320,9 @@ def test_a_larger_context_or_a_shorter_message(tmp_path: Path) -> None:
             chat.engine.tell(TooLong(chat.engine.generate.identity, 99000, 10240, 10240))
             await chat.settle()
             await chat.press("1")
-            assert chat.app.prompt.draft.text == "Much too long"
-            assert not chat.app.chat.conversation.exchanges
+            assert chat.app.prompt.draft.text == "Much too long" and "Editing your last" in chat.text
+            await chat.press("escape")
+            assert chat.app.prompt.draft.text == "" and "Much too long" in chat.text
 
     run(body)
 
@@ -292,12 +337,14 @@ def test_a_reply_is_kept_as_it_grows_and_can_be_resumed(
             await chat.ask("Remember this")
             chat.engine.reply("half", " an", reason=None)
             await chat.settle()
+            await chat.stored()
             # What another process would find, were this one killed now.
             saved = Store.open(tmp_path / "sessions.db").latest()
             assert saved is not None and saved.title == "Remember this"
             answer = saved.conversation.exchanges[0].answer
             assert answer is not None and answer.text == "half an"
         async with chatting(tmp_path, resume="") as chat:
+            await chat.stored()
             assert "Remember this" in chat.text and "half an" in chat.text
             await chat.press("ctrl+l")
             assert chat.engine.generate.begun == (0, 1)
@@ -311,6 +358,7 @@ def test_two_windows_on_one_session_harm_neither(tmp_path: Path) -> None:
             await chat.ask("Shared")
             chat.engine.reply("Yes.")
             await chat.settle()
+            await chat.stored()
             other = Store.open(tmp_path / "sessions.db")
             saved = other.latest()
             assert saved is not None
@@ -318,12 +366,54 @@ def test_two_windows_on_one_session_harm_neither(tmp_path: Path) -> None:
             other.write(saved.identity, saved.revision, theirs)
             await chat.ask("Mine")
             chat.engine.reply("Also.")
-            await chat.settle()
+            await chat.stored()
             sessions = [other.load(each.identity).conversation for each in other.summaries()]
             assert theirs in sessions
             assert any(len(each.exchanges) == 2 and each != theirs for each in sessions)
 
     run(body)
+
+
+def test_a_store_that_is_held_holds_up_nothing(tmp_path: Path) -> None:
+    """Else: another window that indexes freezes this one, or a question lands in the wrong chat."""
+    store = Store.open(tmp_path / "sessions.db")
+    old = store.create(Conversation((Exchange(Question("Old"), Answer("Yes.", end="stop")),)), "Old", "m")
+
+    async def body() -> None:
+        other = sqlite3.connect(store.path, isolation_level=None)
+        async with chatting(tmp_path, size=NARROW) as chat:
+            await chat.stored()
+            other.execute("BEGIN IMMEDIATE")
+            await chat.ask("New")
+            chat.engine.reply("It is", " answered.")
+            await chat.settle()
+            waiting = chat.app.keeper.ask(lambda store: None)
+            assert "It is answered." in chat.text and "New" in chat.text.splitlines()[0]
+            await chat.press("f8", *"ol")
+            await chat.until(lambda: "loading" in chat.text)
+            assert " ol " in chat.text
+            await chat.press("enter")
+            assert not waiting.done() and [each.title for each in store.summaries()] == ["Old"]
+            other.execute("ROLLBACK")
+            await chat.until(lambda: "Yes." in chat.text)
+            assert "It is answered." not in chat.text and chat.app.keeper.identity == old.identity
+            assert [each.title for each in store.summaries()] == ["New", "Old"]
+        async with chatting(tmp_path, resume="Old") as chat:
+            other.execute("BEGIN EXCLUSIVE")
+            chat.app.keep(chat.app.chat.conversation.asked(Question("Old")))
+            chat.app.open_chat(chat.app.keeper.resume("New"))
+            await chat.ask("For the new one")
+            assert "It is answered." not in chat.text
+            other.execute("ROLLBACK")
+            await chat.until(lambda: "It is answered." in chat.text)
+            assert [each.content for each in chat.engine.generate.messages] == [
+                "New",
+                "It is answered.",
+                "For the new one",
+            ]
+
+    run(body)
+    store.close()
 
 
 def test_a_damaged_database_is_set_aside_and_said_so(tmp_path: Path) -> None:
@@ -475,9 +565,9 @@ def test_narrow_screens_have_the_strip_and_the_panel_on_a_key(tmp_path: Path) ->
 def test_a_terminal_that_is_too_small_says_so_and_recovers(tmp_path: Path) -> None:
     async def body() -> None:
         async with chatting(tmp_path) as chat:
-            await chat.pilot.resize_terminal(40, 12)
+            await chat.pilot.resize_terminal(39, 12)
             await chat.settle()
-            assert "40 × 12" in chat.text
+            assert "39 × 12" in chat.text
             await chat.pilot.resize_terminal(100, 30)
             await chat.settle()
             assert "ask, paste, @file" in chat.text

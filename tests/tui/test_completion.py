@@ -199,7 +199,8 @@ def test_a_large_folder_is_cut(folder: Path) -> None:
 
 def test_commands_are_completed_on_the_first_line_only() -> None:
     """Else: the list stands in the way of whoever writes about /paths."""
-    assert labels("/co") == ["/compare", "/continue", "/copy", "/code"]
+    assert labels("/co") == ["/colours", "/compare", "/continue", "/copy", "/code", "/commands"]
+    assert labels("/theme ") == ["dark", "light", "terminal"] and labels("/theme l") == ["light"]
     assert labels("say /co") == []
     assert fragment_at(1, "/co", 3) is None
 

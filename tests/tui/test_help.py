@@ -39,7 +39,7 @@ def test_it_shows_every_action_with_its_real_keys(close: str) -> None:
         async with host.run_test(size=(80, 24)) as pilot:
             texts = _texts(host)
             assert {action.summary for action in ACTIONS} <= set(texts)
-            assert {f"/{action.slash}" for action in ACTIONS if action.slash} <= set(texts)
+            assert {action.usage for action in ACTIONS} <= set(texts)
             assert texts[texts.index("Answer the last message again") - 2] == "Ctrl+E"
             assert texts[texts.index("Stop the reply; what came so far is kept") - 2] == ""
             await pilot.press(close)

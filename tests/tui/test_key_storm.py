@@ -54,7 +54,7 @@ SIZES = (NARROW, WIDE, (120, 40), (60, 16), (40, 10))
 KEYS = [
     key
     for action in ACTIONS
-    if action.name not in ("leave", "suspend_process")
+    if action.name not in ("leave", "quit", "suspend_process")
     for key in action.keys.split(",")
     if key
 ]

@@ -6,6 +6,7 @@ import asyncio
 import os
 import stat
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -70,6 +71,10 @@ class Host(App[None]):
     @property
     def questions(self) -> list[Question]:
         return [message.question for message in self.said if isinstance(message, PromptArea.Sent)]
+
+    @property
+    def edits(self) -> int:
+        return sum(message.edited for message in self.said if isinstance(message, PromptArea.Sent))
 
     @property
     def commands(self) -> list[tuple[str, str]]:
@@ -416,7 +421,7 @@ def test_commands_are_posted_by_name() -> None:
         await pilot.press("enter")
         await type_text(pilot, "/reg")
         await pilot.press("enter")
-        assert host.commands == [("help", ""), ("leave", ""), ("export", "my chat.md"), ("regenerate", "")]
+        assert host.commands == [("help", ""), ("quit", ""), ("export", "my chat.md"), ("regenerate", "")]
         assert host.editor.text == "" and host.questions == []
 
     run(body)
@@ -550,15 +555,26 @@ def test_a_question_comes_back_to_be_edited() -> None:
     async def body(host: Host, pilot: Pilot[None]) -> None:
         await type_text(pilot, "begun")
         question = Question("asked", (Document("report.md", "rivers"),))
-        host.area.put(question)
+        host.area.edit(question)
         await pilot.pause()
+        line = host.query_one("#prompt-editing", Static)
+        assert line.display and "Editing" in str(line.content)
         assert host.area.draft == question and "report.md" in host.chips[0]
+        assert host.area.leave_edit() and not host.area.leave_edit()
+        await pilot.pause()
+        assert host.area.draft == Question("begun") and not line.display and not host.chips
+        host.area.edit(question)
+        await pilot.press("!")
+        # Asked for again, the edit goes on.
+        host.area.edit(question)
         await pilot.press("enter")
-        assert host.questions == [question]
-        await pilot.press("up", "up")
-        assert host.editor.text == "begun"
-        host.area.put(Question("x" * 100_000))
+        assert host.questions == [replace(question, text="asked!")] and host.edits == 1
+        assert host.editor.text == "begun" and not line.display
+        await pilot.press("enter")
+        assert host.questions[1:] == [Question("begun")] and host.edits == 1
+        host.area.edit(Question("x" * 100_000))
         assert host.area.draft == Question("", (Document("pasted text", "x" * 100_000),))
+        assert host.area.clear_or_copy() and host.area.draft == Question("")
 
     run(body)
 

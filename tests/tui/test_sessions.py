@@ -13,6 +13,7 @@ from textual.widgets import Input, Static
 
 from app.chat.conversation import Answer, Conversation, Exchange, Question
 from app.chat.store import Store
+from app.session.keeper import Keeper
 from app.tui.sessions.listing import SessionList, age, fit
 from app.tui.sessions.screen import Filter, SessionsScreen, TitleEditor
 from app.tui.theme import THEMES
@@ -42,6 +43,14 @@ def store(tmp_path: Path) -> Iterator[Store]:
     opened.close()
 
 
+def screen_of(store: Store, current: str | None = None, folder: Path | None = None) -> SessionsScreen:
+    """The screen of a window that has the session `current` open, on the same file."""
+    keeper = Keeper(store.path, lambda sentence: None)
+    if current is not None:
+        keeper.go_on(store.load(current))
+    return SessionsScreen(keeper, folder)
+
+
 def add(store: Store, title: str, said: str = "an answer") -> str:
     exchange = Exchange(Question(f"about {title}"), Answer(said, end="stop"))
     return store.create(Conversation((exchange,)), title, "SmolLM2").identity
@@ -58,9 +67,10 @@ def run(
     async def using() -> list[str | None]:
         app = Host(screen, theme)
         async with app.run_test(size=size) as pilot:
-            await pilot.pause()
+            await listed(pilot, screen)
             await body(pilot)
             await pilot.pause()
+            screen._keeper.close()
         return app.chosen
 
     return asyncio.run(using())
@@ -72,6 +82,18 @@ async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
             return
         await pilot.pause(0.01)
     raise AssertionError("it did not come about")
+
+
+async def press(pilot: Pilot[None], screen: SessionsScreen, *keys: str) -> None:
+    await pilot.press(*keys)
+    await listed(pilot, screen)
+
+
+async def listed(pilot: Pilot[None], screen: SessionsScreen) -> None:
+    """Wait for what the store is asked."""
+    await pilot.pause()
+    await until(pilot, lambda: not len(screen.workers))
+    await pilot.pause()
 
 
 def lines(screen: SessionsScreen) -> list[str]:
@@ -91,7 +113,7 @@ def test_enter_opens_the_one_under_the_cursor(store: Store) -> None:
     async def body(pilot: Pilot[None]) -> None:
         await pilot.press("down", "enter")
 
-    assert run(SessionsScreen(store), body) == [first]
+    assert run(screen_of(store), body) == [first]
 
 
 def test_escape_changes_nothing(store: Store) -> None:
@@ -101,14 +123,14 @@ def test_escape_changes_nothing(store: Store) -> None:
     async def body(pilot: Pilot[None]) -> None:
         await pilot.press("f", "escape")
 
-    assert run(SessionsScreen(store), body) == [None]
+    assert run(screen_of(store), body) == [None]
 
 
 def test_typing_finds_what_was_said(store: Store) -> None:
     """Else: a chat is found by its title only, which nobody remembers."""
     wanted = add(store, "first", "The heron stands in the water.")
     add(store, "second")
-    screen = SessionsScreen(store)
+    screen = screen_of(store)
 
     async def body(pilot: Pilot[None]) -> None:
         await pilot.press(*"heron st")
@@ -128,12 +150,12 @@ def test_enter_straight_after_typing_takes_what_was_typed(store: Store) -> None:
         pilot.app.screen.query_one(Filter).value = "heron"
         await pilot.press("enter")
 
-    assert run(SessionsScreen(store), body) == [wanted]
+    assert run(screen_of(store), body) == [wanted]
 
 
 def test_nothing_found_and_nothing_there_teach(store: Store) -> None:
     """Else: an empty box, and a person wonders what it is for."""
-    screen = SessionsScreen(store)
+    screen = screen_of(store)
 
     async def empty(pilot: Pilot[None]) -> None:
         assert "No sessions yet" in str(screen.query_one("#empty", Static).content)
@@ -141,7 +163,7 @@ def test_nothing_found_and_nothing_there_teach(store: Store) -> None:
 
     assert run(screen, empty) == []
     add(store, "first")
-    other = SessionsScreen(store)
+    other = screen_of(store)
 
     async def none_found(pilot: Pilot[None]) -> None:
         await pilot.press(*"zzz")
@@ -157,15 +179,15 @@ def test_what_was_deleted_can_be_brought_back(store: Store, keys: list[str]) -> 
     """Else: a slip of the finger costs a chat."""
     for title in ("one", "two", "three"):
         add(store, title)
-    screen = SessionsScreen(store)
+    screen = screen_of(store)
 
     async def body(pilot: Pilot[None]) -> None:
-        await pilot.press(*keys)
+        await press(pilot, screen, *keys)
         assert [each.title for each in store.summaries()] == ["two", "one"]
         assert "Deleted “three”" in said(screen) and "undo" in said(screen)
-        await pilot.press(keys[-1])
+        await press(pilot, screen, keys[-1])
         assert [each.title for each in store.summaries()] == ["one"]
-        await pilot.press("ctrl+z", "ctrl+z", "ctrl+z")
+        await press(pilot, screen, "ctrl+z", "ctrl+z", "ctrl+z")
         assert [each.title for each in store.summaries()] == ["three", "two", "one"]
         assert "three" in lines(screen)[0]
 
@@ -176,11 +198,11 @@ def test_the_open_session_is_marked_and_not_deleted(store: Store) -> None:
     """Else: the chat on the screen goes on in a session that is gone."""
     add(store, "older")
     current = add(store, "open now")
-    screen = SessionsScreen(store, current)
+    screen = screen_of(store, current)
 
     async def body(pilot: Pilot[None]) -> None:
         assert lines(screen)[0].startswith("▌• open now")
-        await pilot.press("ctrl+d")
+        await press(pilot, screen, "ctrl+d")
         assert "This session is open" in said(screen)
         assert len(store.summaries()) == 2
 
@@ -191,20 +213,20 @@ def test_a_title_is_changed_in_its_place(store: Store) -> None:
     """Else: forty chats are called after their first question."""
     add(store, "older")
     identity = add(store, "first")
-    screen = SessionsScreen(store)
+    screen = screen_of(store)
 
     async def body(pilot: Pilot[None]) -> None:
         await pilot.press("down", "up", "tab", "r")
         editor = screen.query_one(TitleEditor)
         assert editor.has_focus and editor.value == "first"
         assert editor.region.y == screen.query_one(SessionList).region.y
-        await pilot.press(*"rivers", "enter")
+        await press(pilot, screen, *"rivers", "enter")
         assert store.load(identity).title == "rivers"
         assert "rivers" in lines(screen)[0]
         assert screen.query_one(SessionList).has_focus and not editor.display
         await pilot.press("f2", *"no", "escape")
         assert store.load(identity).title == "rivers" and not editor.display
-        await pilot.press("f2", "delete", "backspace", "enter")
+        await press(pilot, screen, "f2", "delete", "backspace", "enter")
         assert "title" in said(screen) and store.load(identity).title == "rivers"
 
     assert run(screen, body) == []
@@ -213,10 +235,10 @@ def test_a_title_is_changed_in_its_place(store: Store) -> None:
 def test_an_export_says_where_it_is(store: Store, tmp_path: Path) -> None:
     """Else: the file is somewhere, or replaced one that was there."""
     add(store, "Rivers?", "The answer.")
-    screen = SessionsScreen(store, folder=tmp_path)
+    screen = screen_of(store, folder=tmp_path)
 
     async def body(pilot: Pilot[None]) -> None:
-        await pilot.press("ctrl+e", "tab", "e")
+        await press(pilot, screen, "ctrl+e", "tab", "e")
         assert "Rivers-2.md" in said(screen)
 
     run(screen, body)
@@ -227,10 +249,10 @@ def test_an_export_says_where_it_is(store: Store, tmp_path: Path) -> None:
 def test_an_export_that_fails_says_why(store: Store, tmp_path: Path) -> None:
     """Else: the chat ends, or the export seems to have worked."""
     add(store, "first")
-    screen = SessionsScreen(store, folder=tmp_path / "nowhere")
+    screen = screen_of(store, folder=tmp_path / "nowhere")
 
     async def body(pilot: Pilot[None]) -> None:
-        await pilot.press("ctrl+e")
+        await press(pilot, screen, "ctrl+e")
         assert "no folder" in said(screen)
 
     run(screen, body)
@@ -240,7 +262,7 @@ def test_two_clicks_open(store: Store) -> None:
     """Else: the mouse can look but not open."""
     first = add(store, "first")
     add(store, "second")
-    screen = SessionsScreen(store)
+    screen = screen_of(store)
 
     async def body(pilot: Pilot[None]) -> None:
         await pilot.click(SessionList, offset=(5, 1))
@@ -256,13 +278,13 @@ def test_hostile_titles_are_shown_as_text(store: Store, size: tuple[int, int], t
     """Else: a title with brackets crashes the list, or escape codes reach the terminal."""
     add(store, HOSTILE, HOSTILE)
     add(store, "東京" * 40, "東京")
-    screen = SessionsScreen(store)
+    screen = screen_of(store)
 
     async def body(pilot: Pilot[None]) -> None:
         shown = lines(screen)
         assert "[/INST]" in shown[1] and "\x1b" not in "".join(shown)
         assert "…" in shown[0]
-        await pilot.press("down", "ctrl+d")
+        await press(pilot, screen, "down", "ctrl+d")
         assert "Deleted “[/INST]" in said(screen)
         await pilot.press("ctrl+z", "f2", "enter", *"INST")
         await until(pilot, lambda: screen.query_one(SessionList).row_height == 1)
@@ -278,7 +300,7 @@ def test_thousands_are_listed_by_one_query_and_drawn_by_the_page(store: Store) -
             "changed) VALUES (?, 1, ?, 'm', '', 0, 0, 0, ?)",
             [(f"s{number}", f"title {number}", number) for number in range(5000)],
         )
-    screen = SessionsScreen(store)
+    screen = screen_of(store)
     queries: list[str] = []
 
     async def body(pilot: Pilot[None]) -> None:
@@ -296,7 +318,7 @@ def test_thousands_are_listed_by_one_query_and_drawn_by_the_page(store: Store) -
 def test_the_search_has_the_focus_and_slash_brings_it_back(store: Store) -> None:
     """Else: letters typed to search delete and rename."""
     add(store, "dear reader")
-    screen = SessionsScreen(store)
+    screen = screen_of(store)
 
     async def body(pilot: Pilot[None]) -> None:
         await pilot.press(*"dear")

@@ -71,5 +71,5 @@ def _begin() -> Iterable[Static]:
 def _cells(members: Iterable[Entry]) -> Iterable[Static]:
     for action, keys in members:
         yield Static("\n".join(shown_key(key) for key in keys), classes="key", markup=False)
-        yield Static(f"/{action.slash}" if action.slash else "", classes="slash", markup=False)
+        yield Static(action.usage, classes="slash", markup=False)
         yield Static(action.summary, markup=False)

@@ -17,16 +17,18 @@ from app.chat.documents import Document
 from app.chat.gate import clean
 from app.errors import SpecchatError
 from app.tui.prompt.attachments import PASTED, Attachment, Attachments, Chip
-from app.tui.prompt.commands import COMMANDS, Call, call_in, message_in, unknown
-from app.tui.prompt.editor import PromptEditor
+from app.tui.prompt.commands import AS_MESSAGE, COMMANDS, Call, call_in, message_in, unknown
+from app.tui.prompt.editor import PromptEditor, types
 from app.tui.prompt.history import History
 from app.tui.prompt.meter import ContextMeter
 from app.tui.prompt.pastes import cleaned, dropped_files, fits_editor, is_large
 from app.tui.prompt.popover import Popover
 from app.tui.prompt.references import distinct, gather, read_file
 from app.tui.prompt.viewer import DocumentViewer
+from app.tui.starters.starters import Starters
 
 _HINT = "Enter sends · Ctrl+J new line · / commands"
+_EDITING = "Editing your last message · Enter sends it · Esc leaves it as it was"
 _SHORT_HINT = "Enter sends · / commands"
 _BUSY_HINT = "Esc stops the {}"
 _CHIP_HINT = "Enter opens · Del removes · Esc back"
@@ -44,10 +46,13 @@ class PromptArea(Vertical):
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text("utf-8")
 
     class Sent(Message):
-        """A question is to be answered. Its text has bare names where references stood."""
+        """A question is to be answered. Its text has bare names where references stood.
 
-        def __init__(self, question: Question) -> None:
-            self.question = question
+        edited: in place of the last one.
+        """
+
+        def __init__(self, question: Question, edited: bool = False) -> None:
+            self.question, self.edited = question, edited
             super().__init__()
 
     class Command(Message):
@@ -78,8 +83,12 @@ class PromptArea(Vertical):
             self.text = text
             super().__init__()
 
-    def __init__(self, history: History | None = None, *, id: str | None = None) -> None:
+    def __init__(
+        self, history: History | None = None, starters: Starters | None = None, *, id: str | None = None
+    ) -> None:
+        """starters: walked and asked from here, shown elsewhere."""
         super().__init__(id=id)
+        self._starters = starters or Starters()
         self.history = history if history is not None else History()
         self.meter = ContextMeter()
         self._attachments = Attachments()
@@ -89,9 +98,13 @@ class PromptArea(Vertical):
         self._waiting = Static(id="prompt-waiting", markup=False)
         self._hint = Static(_HINT, id="prompt-hint", markup=False)
         self._busy: Making | None = None
+        # What was being written before the last question was edited; None while it is not.
+        self._aside: Question | None = None
+        self._leaving = ""
 
     def compose(self) -> ComposeResult:
         yield self._waiting
+        yield Static(_EDITING, id="prompt-editing", markup=False)
         yield self._attachments
         with Horizontal(id="prompt-line"):
             yield Static("›", id="prompt-sign", markup=False)
@@ -109,11 +122,24 @@ class PromptArea(Vertical):
         """What is being written now."""
         return Question(self._editor.text, self._attachments.documents)
 
-    def put(self, question: Question) -> None:
-        """Have a question edited. What was being written goes into the history."""
-        self._remember(self.draft)
-        self._load(Question(clean(question.text), question.documents))
+    def edit(self, question: Question) -> None:
+        """Have the last question edited. What was being written is set aside meanwhile."""
+        if self._aside is None:
+            aside = self.draft
+            self._load(Question(clean(question.text), question.documents))
+            self._set_aside(aside)
         self.focus_editor()
+
+    def leave_edit(self) -> bool:
+        """Bring back what was being written before; False where nothing is edited.
+
+        The edited text stays in the history.
+        """
+        if self._aside is None:
+            return False
+        self._remember(self.draft)
+        self._load(self._set_aside(None))
+        return True
 
     def clear(self) -> None:
         """Forget what is being written."""
@@ -133,6 +159,8 @@ class PromptArea(Vertical):
         """
         if self._editor.selected_text:
             self.app.copy_to_clipboard(self._editor.selected_text)
+            return True
+        if self.leave_edit():
             return True
         draft = self.draft
         if not draft.text and not draft.documents:
@@ -157,13 +185,17 @@ class PromptArea(Vertical):
 
     def start_attaching(self) -> None:
         """Have a path typed, with its completions: by /file, or within a text that was begun by @."""
-        self.focus_editor()
         row, column = self._editor.cursor_location
         before = self._editor.document[row][:column]
         if not self._editor.text:
-            self._editor.type_in("/file ")
+            self.begin("/file ")
         else:
-            self._editor.type_in("@" if not before or before[-1].isspace() else " @")
+            self.begin("@" if not before or before[-1].isspace() else " @")
+
+    def begin(self, text: str) -> None:
+        """Type this, to be gone on with."""
+        self.focus_editor()
+        self._editor.type_in(text)
 
     def busy(self, making: Making | None) -> None:
         """What is sent while something is made waits for it. None: nothing is made."""
@@ -182,38 +214,69 @@ class PromptArea(Vertical):
         """Put questions that were sent before what is being written now."""
         texts: list[str] = []
         documents: list[Document] = []
-        for each in (*questions, self.draft):
+        for each in (*questions, self._aside or self.draft):
             texts += [each.text] if each.text else []
             for document in each.documents:
                 document = distinct(document, documents)
                 documents += [document] if document not in documents else []
-        self._load(Question("\n\n".join(texts), tuple(documents)))
+        question = Question("\n\n".join(texts), tuple(documents))
+        if self._aside is None:
+            self._load(question)
+        else:
+            self._aside = question
 
     def paste(self, text: str) -> None:
         """Take a paste that went elsewhere."""
         self.focus_editor()
         self.pasted(text)
 
+    def claim(self, event: events.Key | events.Paste) -> None:
+        """Take the focus for what is typed, pasted, deleted or sent, unless it is here already."""
+        if not isinstance(self.app.focused, (PromptEditor, Chip)) and (
+            isinstance(event, events.Paste) or types(event) or event.key in ("enter", "backspace")
+        ):
+            # At once: `focus` would be heard only after this key.
+            self.screen.set_focus(self._editor)
+
+    def ask_to_leave(self, key: str) -> bool:
+        """Ask for the key once more; False where it was asked for already."""
+        asked, self._leaving = self._leaving, f"Press {key} again to quit."
+        self._settle()
+        return not asked
+
+    def key_came(self, leaves: bool) -> None:
+        """Any key but one that leaves says that nobody wants to."""
+        if self._leaving and not leaves:
+            self._leaving = ""
+            self._settle()
+
     # What the editor calls ----------------------------------------------------------------------
 
     def submit(self) -> None:
+        if self._starters.take():
+            return
         if self._popover.takes_enter:
             choice = self._popover.accept()
-            # A command that needs nothing after it runs at once.
-            if choice is None or choice.insert[:1] != "/" or "PATH" in choice.detail:
+            # A command that takes nothing after it runs at once.
+            call = call_in(choice.insert) if choice is not None else None
+            if call is None or COMMANDS[call.word].takes:
                 return
         self._popover.close()
         typed = self._editor.text
         call = call_in(typed)
         if call is not None:
             self._run(call)
+        elif self._busy is not None and self._aside is not None:
+            self._complain(f"Stop the {self._busy} first.")
         else:
             self._send(typed)
 
     def recall(self, step: Literal[-1, 1]) -> bool:
+        if self._starters.marked is not None:
+            return self._starters.move(step)
         question = self.history.earlier(self.draft) if step < 0 else self.history.later(self.draft)
         if question is None:
-            return False
+            return self._starters.move(step)
         draft = self.history.draft
         # A prompt that attached nothing leaves the draft's attachments where they are.
         documents = question.documents or (draft.documents if draft is not None else ())
@@ -255,6 +318,7 @@ class PromptArea(Vertical):
         last = self._attachments.chips[-1]
         if remove:
             self._attachments.remove_chip(last)
+            self._settle()
         else:
             last.focus()
         return True
@@ -270,15 +334,19 @@ class PromptArea(Vertical):
         if not gathered.text.strip() and not gathered.documents:
             return
         self._remember(Question(typed))
-        self.clear()
+        edited = self._aside is not None
+        self._load(self._set_aside(None))
         if gathered.missing:
             self._complain(f"There is no file {clean(gathered.missing[0])}: sent as text.")
-        self.post_message(self.Sent(Question(gathered.text, gathered.documents)))
+        self.post_message(self.Sent(Question(gathered.text, gathered.documents), edited))
 
     def _run(self, call: Call) -> None:
         action = COMMANDS.get(call.word.casefold())
         if action is None:
             self._complain(unknown(call.word))
+            return
+        if call.argument and not action.takes:
+            self._complain(f"/{action.slash} takes nothing after it. {AS_MESSAGE}")
             return
         if action.slash == "file":
             if not call.argument:
@@ -291,6 +359,12 @@ class PromptArea(Vertical):
         self._settle()
         if action.slash != "file":
             self.post_message(self.Command(action.name, call.argument))
+
+    def _set_aside(self, question: Question | None) -> Question:
+        """Begin to edit (None: end it); what was set aside before."""
+        before, self._aside = self._aside, question
+        self.query_one("#prompt-editing").display = question is not None
+        return before or Question("")
 
     def _remember(self, question: Question) -> None:
         if self.history.add(question) and question.text.strip():
@@ -320,6 +394,7 @@ class PromptArea(Vertical):
             return
         self._say("")
         self._want_count(self._attachments.add(document))
+        self._settle()
 
     def _want_count(self, attachment: Attachment) -> None:
         self.post_message(self.CountWanted(attachment.identity, attachment.document.text))
@@ -389,8 +464,11 @@ class PromptArea(Vertical):
         self._settle()
 
     def _settle(self) -> None:
-        """The hint follows from what the keys do now."""
-        if isinstance(self.app.focused, Chip):
+        """The hint follows from what the keys do now, the starters from what is written."""
+        self._starters.make_way(bool(self._editor.text or self._attachments.chips))
+        if self._leaving:
+            hint = self._leaving
+        elif isinstance(self.app.focused, Chip):
             hint = _CHIP_HINT
         elif self._popover.is_open:
             hint = _LIST_HINT

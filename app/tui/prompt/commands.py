@@ -10,6 +10,7 @@ from app.tui.actions import ACTIONS, Action
 
 COMMANDS: dict[str, Action] = {action.slash: action for action in ACTIONS if action.slash}
 
+AS_MESSAGE = "A message that begins with / is sent with a space before it."
 # A word with a second slash in it is a path, and a text.
 _CALL = re.compile(r"/(?P<word>[^\s/]*)(?:\s+(?P<argument>.*))?", re.DOTALL)
 _ESCAPED = re.compile(r"//\S| /")
@@ -41,7 +42,7 @@ def unknown(word: str) -> str:
     """What to say of a word that is no command."""
     near = nearest_command(word)
     guess = f"; did you mean /{near}?" if near else "."
-    return f"There is no command /{word}{guess} A message that begins with / is sent with a space before it."
+    return f"There is no command /{word}{guess} {AS_MESSAGE}"
 
 
 def nearest_command(word: str) -> str | None:

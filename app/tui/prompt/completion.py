@@ -19,6 +19,7 @@ _MOST_ENTRIES = 50_000
 _LONGEST_SECONDS = 0.15
 
 _COMMAND = re.compile(r"/([\w-]*)")
+_CHOICE_COMMAND = re.compile(r"/(?P<word>[\w-]+)\s+(?P<choice>\w*)")
 _FILE_COMMAND = re.compile(r"/file\s+(.*)")
 _OPEN_REFERENCE = re.compile(SIGN + r'(?:"(?P<quoted>[^"]*)|(?P<plain>[^\s"]*))$')
 
@@ -27,13 +28,15 @@ _OPEN_REFERENCE = re.compile(SIGN + r'(?:"(?P<quoted>[^"]*)|(?P<plain>[^\s"]*))$
 class Fragment:
     """What is being typed before the cursor. start: the column from which a choice replaces it.
 
-    text: without its sign. sign: "/" for a command, "@" for a file, "" for the path of /file.
+    text: without its sign. sign: "/" for a command, "@" for a file, "" for what follows a command, whose
+    word is `command`.
     """
 
     start: int
     text: str
     sign: str
     quoted: bool = False
+    command: str = "file"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,8 @@ def fragment_at(row: int, line: str, column: int) -> Fragment | None:
             return Fragment(0, command[1], "/")
         if file := _FILE_COMMAND.fullmatch(before):
             return Fragment(file.start(1), file[1], "")
+        if (call := _CHOICE_COMMAND.fullmatch(before)) and call["word"] in COMMANDS:
+            return Fragment(call.start("choice"), call["choice"], "", command=call["word"])
     if reference := _OPEN_REFERENCE.search(before):
         quoted = reference["quoted"] is not None
         return Fragment(reference.start(), reference["quoted" if quoted else "plain"], "@", quoted)
@@ -82,7 +87,12 @@ class Completer:
 
     def choices(self, fragment: Fragment) -> list[Choice]:
         """The completions, likeliest first: what goes on from what was typed, folders, and by name."""
-        return _command_choices(fragment.text) if fragment.sign == "/" else self._file_choices(fragment)
+        if fragment.sign == "/":
+            return _command_choices(fragment.text)
+        if fragment.sign or fragment.command == "file":
+            return self._file_choices(fragment)
+        words, typed = COMMANDS[fragment.command].choices, fragment.text
+        return [Choice(word, "", word, True, word == typed) for word in words if word.startswith(typed)]
 
     def forget(self) -> None:
         """Folders may have changed."""
@@ -109,7 +119,7 @@ class Completer:
 
 def _command_choices(typed: str) -> list[Choice]:
     return [
-        Choice(f"/{word}", action.summary, f"/{word} ", True, word == typed)
+        Choice(action.usage, action.summary, f"/{word} ", True, word == typed)
         for word, action in COMMANDS.items()
         if word.startswith(typed.casefold())
     ]

@@ -147,16 +147,18 @@ class PromptEditor(TextArea, inherit_bindings=False):
         if key in NEWLINE_KEYS:
             self.type_in("\n")
             return True
+        if key == "ctrl+end" and self.cursor_at_end_of_text:
+            # There is nothing to do here: it is the conversation's.
+            return False
         if key in _ACTION_OF:
             before = self.text
             await self.run_action(_ACTION_OF[key])
             if self.text != before:
                 self._host.typed()
             return True
-        character = event.character
-        if character is None or key.startswith(("alt+", "ctrl+", "super+")) or not _is_text(character):
+        if event.character is None or not types(event):
             return False
-        self.type_in(character)
+        self.type_in(event.character)
         return True
 
     async def _on_paste(self, event: events.Paste) -> None:
@@ -236,6 +238,9 @@ class PromptEditor(TextArea, inherit_bindings=False):
         return None
 
 
-def _is_text(character: str) -> bool:
-    """Printable, or one of the invisible characters that hold emoji and some scripts together."""
+def types(event: events.Key) -> bool:
+    """Whether the key writes: what is printable, and the invisible characters that hold emoji together."""
+    character = event.character
+    if character is None or event.key.startswith(("alt+", "ctrl+", "super+")):
+        return False
     return character.isprintable() or (character not in "\t\n" and bool(clean(character)))

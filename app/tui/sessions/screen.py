@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from textual import on
 from textual.app import ComposeResult
@@ -20,8 +22,11 @@ from app.chat.gate import clean
 from app.chat.store import MOST_FOUND, Store, Summary
 from app.chat.store_search import words_of
 from app.errors import SpecchatError
+from app.session.keeper import Keeper
 from app.tui.dialogs.dialogue import Dialogue
 from app.tui.sessions.listing import MARK, Row, SessionList, heading
+
+Answered = TypeVar("Answered")
 
 # Short enough not to be felt, long enough that a typed word is one search.
 _TYPING_SECONDS = 0.06
@@ -33,8 +38,8 @@ _NONE_YET = (
 )
 _NONE_FOUND = (
     "Nothing is found.\n\n"
-    "Searched are titles, questions, answers and the names of documents. Every word must occur, in any "
-    "order; the last may be only begun."
+    "Searches titles, questions, answers and file names. Every word must occur, in any order; the last one "
+    "may be unfinished."
 )
 
 
@@ -81,16 +86,16 @@ class SessionsScreen(Dialogue[str | None]):
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text("utf-8")
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "close")]
 
-    def __init__(self, store: Store, current: str | None = None, folder: Path | None = None) -> None:
-        """current: the identity of the open session. folder: where exports go, None for the working one."""
+    def __init__(self, keeper: Keeper, folder: Path | None = None) -> None:
+        """folder: where exports go, None for the working one."""
         super().__init__()
-        self._store = store
-        self._current = current
+        self._keeper = keeper
         self._folder = folder
-        self._all: list[Summary] | None = None
         self._deleted: list[Summary] = []
         self._renaming: Summary | None = None
         self._typing: Timer | None = None
+        # What keys ask for while the list that they are for is not there yet; None while it is.
+        self._then: list[Callable[[], None]] | None = None
 
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog") as dialog:
@@ -100,7 +105,7 @@ class SessionsScreen(Dialogue[str | None]):
                 yield Static(id="count", markup=False)
             yield Static(id="heading", markup=False)
             with Vertical(id="body"):
-                yield SessionList(self._current)
+                yield SessionList(self._keeper.identity)
                 yield TitleEditor(id="editor")
             yield Static(id="empty", markup=False)
             yield Static(id="said", markup=False)
@@ -108,14 +113,17 @@ class SessionsScreen(Dialogue[str | None]):
 
     def opened(self) -> None:
         self.query_one(Filter).focus()
-        self._refill(keep=self._current)
+        self.query_one("#count", Static).update("loading …")
+        self._refill(keep=self._keeper.identity)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """What cannot be done is not offered."""
+        if self._typing is not None or self._then is not None:
+            return True
         if action == "undo":
             return bool(self._deleted)
         if action in ("open", "rename", "delete", "export", "list"):
-            return self.query_one(SessionList).selected is not None or self._typing is not None
+            return self.query_one(SessionList).selected is not None
         return True
 
     # What is typed ----------------------------------------------------------------------------------
@@ -131,37 +139,75 @@ class SessionsScreen(Dialogue[str | None]):
 
     def _search(self) -> None:
         if self.stands:
-            self._catch_up(always=True)
+            self._say("")
+            self.query_one(SessionList).move_to(0)
+            self._refill()
 
-    def _catch_up(self, always: bool = False) -> None:
-        """Search for what was typed last; keys that act on the list must not act on an older one."""
-        if self._typing is None and not always:
-            return
+    def _refill(
+        self,
+        keep: str | None = None,
+        change: Future[None] | None = None,
+        done: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Show what the store holds after `change`, and do what is `done` when that went well."""
         if self._typing is not None:
             self._typing.stop()
             self._typing = None
-        self._say("")
-        self.query_one(SessionList).move_to(0)
-        self._refill()
-
-    def _refill(self, keep: str | None = None) -> None:
         words = words_of(self.query_one(Filter).value)
-        try:
-            if self._all is None:
-                self._all = self._store.summaries()
-            rows = [Row(each) for each in self._all]
+
+        def look(store: Store) -> list[Row]:
             if words:
-                rows = [Row(*found) for found in self._store.search(" ".join(words))]
+                return [Row(*found) for found in store.search(" ".join(words))]
+            return [Row(each) for each in store.summaries()]
+
+        self._then = then = list[Callable[[], None]]()
+
+        async def fill() -> None:
+            try:
+                if change is not None:
+                    # A list that is closed must not take back what was asked for in it.
+                    await asyncio.shield(asyncio.wrap_future(change))
+                    done()
+            except SpecchatError as error:
+                self._say(str(error), problem=True)
+            rows = await self._answer(asked) or []
+            newest = then is self._then
+            if newest:
+                self._then = None
+            if newest or then:
+                self._show(rows, words, keep)
+            for act in then:
+                # What changes the list has the next key wait again; but not for what was typed after it.
+                self._when_filled(act) if newest else act()
+            self.refresh_bindings()
+
+        asked = self._keeper.ask(look)
+        self.run_worker(fill())
+
+    async def _answer(self, asked: Future[Answered]) -> Answered | None:
+        """What the store answers; None, and a line that says why, where it cannot."""
+        try:
+            return await asyncio.wrap_future(asked)
         except SpecchatError as error:
             self._say(str(error), problem=True)
-            rows = []
+            return None
+
+    def _show(self, rows: list[Row], words: tuple[str, ...], keep: str | None) -> None:
         self.query_one(SessionList).show(rows, words, keep)
         self.query_one("#body").display = self.query_one("#heading").display = bool(rows)
         empty = self.query_one("#empty", Static)
         empty.display = not rows
         empty.update(_NONE_FOUND if words else _NONE_YET)
         self.query_one("#count", Static).update(_count(len(rows), bool(words)))
-        self.refresh_bindings()
+
+    def _when_filled(self, act: Callable[[], None]) -> None:
+        """Do this to the list of what was typed last, not to an older one."""
+        if self._typing is not None:
+            self._search()
+        if self._then is None:
+            act()
+        else:
+            self._then.append(act)
 
     # Keys -------------------------------------------------------------------------------------------
 
@@ -175,73 +221,77 @@ class SessionsScreen(Dialogue[str | None]):
 
     def action_list(self) -> None:
         """Go to the list, where letters are keys."""
-        self._catch_up()
         self.query_one(SessionList).focus()
 
     def action_move(self, step: int) -> None:
         """Move through the list while the search has the focus."""
-        self._catch_up()
-        self.query_one(SessionList).action_move(step)
+        self._when_filled(lambda: self.query_one(SessionList).action_move(step))
 
     def action_page(self, direction: int) -> None:
         """The same by pages."""
-        self._catch_up()
-        self.query_one(SessionList).action_page(direction)
+        self._when_filled(lambda: self.query_one(SessionList).action_page(direction))
 
     @on(SessionList.Opened)
     def action_open(self) -> None:
         """Open the session under the cursor."""
-        if (chosen := self._chosen()) is not None:
-            self.dismiss(chosen.identity)
+        self._with_chosen(lambda chosen: self.dismiss(chosen.identity))
 
     def action_delete(self) -> None:
         """Delete the session under the cursor, until it is undone; not the one that is open."""
-        chosen = self._chosen()
-        if chosen is None:
-            return
-        if chosen.identity == self._current:
+        self._with_chosen(self._delete)
+
+    def _delete(self, chosen: Summary) -> None:
+        if chosen.identity == self._keeper.identity:
             self._say("This session is open: open or begin another before you delete it.", problem=True)
             return
-        if self._done(lambda: self._store.delete(chosen.identity)):
+
+        def done() -> None:
             self._deleted.append(chosen)
-            self._refill()
             key = "u" if isinstance(self.focused, SessionList) else "Ctrl+Z"
             self._say(f"Deleted “{_short(chosen.title)}” · {key} to undo")
 
+        self._refill(change=self._keeper.ask(lambda store: store.delete(chosen.identity)), done=done)
+
     def action_undo(self) -> None:
         """Bring back what was deleted last."""
+        self._when_filled(self._undo)
+
+    def _undo(self) -> None:
         if not self._deleted:
             return
-        last = self._deleted[-1]
-        if self._done(lambda: self._store.undelete(last.identity)):
-            self._say(f"“{_short(last.title)}” is back.")
-        self._deleted.pop()
-        self._refill(keep=last.identity)
+        last = self._deleted.pop()
+        change = self._keeper.ask(lambda store: store.undelete(last.identity))
+        self._refill(last.identity, change, lambda: self._say(f"“{_short(last.title)}” is back."))
 
     def action_export(self) -> None:
         """Write the session under the cursor to a new Markdown file."""
-        chosen = self._chosen()
-        if chosen is None:
-            return
-        try:
-            saved = self._store.load(chosen.identity)
+        self._with_chosen(self._export)
+
+    def _export(self, chosen: Summary) -> None:
+        def export(store: Store) -> Path:
+            saved = store.load(chosen.identity)
             path = (self._folder or Path.cwd()) / file_name(saved.title)
-            written = write_new(path, markdown(saved.title, saved.model, saved.conversation))
-        except (SpecchatError, OSError) as error:
-            self._say(str(error), problem=True)
-        else:
-            self._say(f"Written to {clean(str(written))}")
+            return write_new(path, markdown(saved.title, saved.model, saved.conversation))
+
+        async def tell() -> None:
+            written = await self._answer(asked)
+            if written is not None:
+                self._say(f"Written to {clean(str(written))}")
+
+        asked = self._keeper.ask(export)
+        self.run_worker(tell())
 
     # Renaming ---------------------------------------------------------------------------------------
 
     def action_rename(self) -> None:
         """Change the title of the session under the cursor, where it stands."""
-        self._renaming = self._chosen()
-        if self._renaming is None:
-            return
+        self._with_chosen(self._rename)
+
+    def _rename(self, chosen: Summary) -> None:
+        self._renaming = chosen
         editor, listing = self.query_one(TitleEditor), self.query_one(SessionList)
         listing.move_to(listing.cursor)
-        editor.value = self._renaming.title
+        editor.value = chosen.title
         editor.display = True
         self._place_editor()
         editor.focus()
@@ -251,8 +301,8 @@ class SessionsScreen(Dialogue[str | None]):
         """Give the session the title that was typed."""
         session, title = self._renaming, self.query_one(TitleEditor).value
         self.action_keep_title()
-        if session is not None and self._done(lambda: self._store.rename(session.identity, title)):
-            self._refill(keep=session.identity)
+        if session is not None:
+            self._refill(session.identity, self._keeper.rename(session.identity, title))
 
     @on(TitleEditor.Left)
     def action_keep_title(self) -> None:
@@ -284,19 +334,14 @@ class SessionsScreen(Dialogue[str | None]):
 
     # ------------------------------------------------------------------------------------------------
 
-    def _chosen(self) -> Summary | None:
-        self._catch_up()
-        return self.query_one(SessionList).selected
+    def _with_chosen(self, act: Callable[[Summary], object]) -> None:
+        """Do this to the session under the cursor of the list of what was typed last."""
 
-    def _done(self, change: Callable[[], None]) -> bool:
-        """Change the store; what the list shows is then asked for anew."""
-        self._all = None
-        try:
-            change()
-        except SpecchatError as error:
-            self._say(str(error), problem=True)
-            return False
-        return True
+        def with_it() -> None:
+            if (chosen := self.query_one(SessionList).selected) is not None:
+                act(chosen)
+
+        self._when_filled(with_it)
 
     def _say(self, sentence: str, problem: bool = False) -> None:
         said = self.query_one("#said", Static)

@@ -130,7 +130,7 @@ class SettingsScreen(Dialogue[Settings | None]):
         self.query_one("#dialog > Options", Options).chosen = list(_SECTIONS).index(title)
         self.query_one(ContentSwitcher).current = title
         row.control.focus()
-        self._say(f"Not saved: {row.field.title} is not right yet.", problem=True)
+        self._say(f"Not saved: fix {row.field.title} first.", problem=True)
 
     def action_leave(self) -> None:
         """Close; the second time, where something has changed."""

@@ -19,6 +19,9 @@ NoteKind = Literal["information", "warning", "error"]
 # A longer question shows so many lines until it is unfolded.
 QUESTION_LINES = 12
 
+# The action of a line on which versions are walked.
+VERSION = "version"
+
 _BLANK = flow([], 80)[0]
 _QUESTION = "question"
 
@@ -36,6 +39,7 @@ class ExchangeLines:
 
     def __init__(self, exchange: Exchange) -> None:
         self.question = exchange.question
+        self._version = f"‹ {exchange.version}/{exchange.versions} ›" if exchange.versions > 1 else ""
         self.answer = AnswerLines(exchange.answer) if exchange.answer is not None else None
         self.notes: list[Note] = []
         self.first_sent = False
@@ -95,7 +99,8 @@ class ExchangeLines:
         lines: list[Line] = []
         if self.first_sent:
             lines += [*_rule("not sent any more", drawing), replace(_BLANK, block="rule")]
-        lines += flow([Run("you", palette.you)], width, "you")
+        you = flow([Run("you", palette.you), Run(f"  {self._version}", palette.faint)], width, "you")
+        lines += [replace(line, action=VERSION if self._version else "") for line in you]
         chips = [
             _chip(document.name, words, drawing)
             for document, words in zip(self.question.documents, self._words, strict=True)
@@ -114,8 +119,14 @@ class ExchangeLines:
         return (
             lines
             + body[:QUESTION_LINES]
-            + [_fold(f"▾ {hidden:,} more lines · click or Space unfolds", drawing)]
+            + [_fold(f"▾ {hidden:,} more lines · click or /fold unfolds", drawing)]
         )
+
+
+def version_step(text: str, x: int) -> int:
+    """What a click on that cell of a line with `‹ 2/3 ›` walks: -1 or 1, 0 beside it."""
+    start, end = text.find("‹"), text.find("›")
+    return 0 if not start <= x <= end else -1 if 2 * x < start + end else 1
 
 
 def note_lines(notes: Sequence[Note], drawing: Drawing) -> list[Line]:

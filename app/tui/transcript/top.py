@@ -26,7 +26,8 @@ def earlier_lines(count: int, drawing: Drawing) -> list[Line]:
 def welcome_lines(welcome: Sequence[str], notes: Sequence[Note], drawing: Drawing, height: int) -> list[Line]:
     """Some sentences in the middle of the view, the first of them first to be read; notes below."""
     lines: list[Line] = []
-    for number, text in enumerate(welcome):
+    # Where there is little room, what matters most.
+    for number, text in enumerate(welcome[: max(1, height // 3)]):
         lines += _flow(text, drawing, first=number == 0)
     noted = note_lines(notes, drawing)
     above = max(0, (height - len(lines) - len(noted)) // 2 - 1)

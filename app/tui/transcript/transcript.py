@@ -10,13 +10,13 @@ from typing import ClassVar
 
 from rich.cells import cell_len
 from textual import events
-from textual.binding import Binding, BindingType
+from textual.message import Message
 
 from app.chat.conversation import Answer, Conversation, Exchange, Question
 from app.process.messages import Step
 from app.tui.transcript.answer import AnswerLines, Drawing, Keys
 from app.tui.transcript.colouring import Level
-from app.tui.transcript.exchange import ExchangeLines, Note, NoteKind
+from app.tui.transcript.exchange import VERSION, ExchangeLines, Note, NoteKind, version_step
 from app.tui.transcript.flow import Line
 from app.tui.transcript.following import FollowingCanvas
 from app.tui.transcript.palette import COMPONENTS
@@ -40,9 +40,14 @@ class Transcript(FollowingCanvas, can_focus=True):
 
     DEFAULT_CSS = Path(__file__).with_name("transcript.tcss").read_text("utf-8")
     COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "toggle_questions", "Fold or unfold long questions", show=False),
-    ]
+
+    class VersionWanted(Message):
+        """The version before (step -1) or after (1) of the exchange at `index` is to be shown. y: the row of
+        the view that was clicked."""
+
+        def __init__(self, index: int, step: int, y: int) -> None:
+            self.index, self.step, self.y = index, step, y
+            super().__init__()
 
     def __init__(
         self,
@@ -86,6 +91,16 @@ class Transcript(FollowingCanvas, can_focus=True):
         self._mark(conversation.unsent)
         self.follow()
         self._redraw()
+
+    def reveal(self, index: int, y: int) -> None:
+        """Have the heading of the exchange at `index` in row `y` of the view, as near as can be."""
+        if index >= len(self._exchanges) or self._drawing is None:
+            return
+        self._first = min(self._first, index)
+        self._redraw()
+        lines = self._exchanges[index].lines
+        row = next((row for row, line in enumerate(lines) if line.action == VERSION), 0)
+        self.scroll_to(y=self.sheet.start(index - self._first + 1) + row - y, animate=False)
 
     def ask(self, question: Question) -> None:
         """Add an exchange. The reader, who asked, is taken to the end."""
@@ -171,7 +186,7 @@ class Transcript(FollowingCanvas, can_focus=True):
             self._mark(count)
             self._redraw_all()
 
-    def action_toggle_questions(self) -> None:
+    def toggle_questions(self) -> None:
         """Fold or unfold the long questions that are in view."""
         drawing = self._drawing
         if drawing is None:
@@ -305,9 +320,13 @@ class Transcript(FollowingCanvas, can_focus=True):
         if at is None:
             return
         part, index = at
+        line = self.sheet.parts[part][index]
         if part == 0:
             self.reached_top()
-        elif action := self.sheet.parts[part][index].action:
+        elif line.action == VERSION:
+            if step := version_step(line.text, offset.x):
+                self.post_message(self.VersionWanted(self._first + part - 1, step, offset.y))
+        elif action := line.action:
             # What is unfolded at the end is read from its beginning.
             self.stay()
             with self._keeping_place():
