@@ -187,13 +187,17 @@ def state_text(figures: PanelFigures, state: EngineState) -> tuple[str, str]:
         done = f"{whole(figures.read)} of {whole(figures.to_read)}"
         return f"reading again {done}" if figures.mostly_again else f"reading {done} tokens", "$accent"
     if figures.phase == "writing":
-        return f"writing · {whole(figures.kept)} tokens", "$accent"
+        return f"writing · {_tokens(figures.kept)}", "$accent"
     if figures.next_up is not None:
         # The figures stay those of the reply that was made.
         setting, fixed_k = figures.next_up
         length = "" if setting == "off" else f" · {draft_length(setting, fixed_k)}"
         return f"next: {shown_name(setting)}{length}", "$accent"
-    return ("idle" if figures.phase == "idle" else f"done · {whole(figures.kept)} tokens"), "$muted"
+    return ("idle" if figures.phase == "idle" else f"done · {_tokens(figures.kept)}"), "$muted"
+
+
+def _tokens(count: int) -> str:
+    return f"{count:,} token{'' if count == 1 else 's'}"
 
 
 def progress(figures: PanelFigures, state: EngineState) -> float | None:
