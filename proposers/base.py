@@ -98,6 +98,13 @@ class DraftModel(Protocol):
 class Proposer(Protocol):
     """Guesses tokens. Every method may be called between any two passes, for any history."""
 
+    def twin(self) -> Proposer:
+        """Another one for a reply of its own, which knows what this one knows; a model they share. Whichever
+        is used after the other is told so by `resume`."""
+
+    def resume(self, history: Sequence[int]) -> None:
+        """Go on where it was, at `history`, the one seen last, after a twin may have used the model."""
+
     @property
     def name(self) -> str:
         """The registry's name, shown as the origin of accepted tokens."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -49,12 +50,22 @@ class BridgedDraft:
         """own: the model's vocabulary. opening: the token that it expects before every text, if any."""
         self.model = model
         self.name = name
+        self._opening = opening
         self._target, self._own = Words(target), Words(own)
         self._translation = Translation(self._target, self._own, opening)
         self._cache = DraftCache(model)
         self._record = DraftRecord()
         # What is proposed for a control token that the model drafts.
         self._controls: dict[int, int | None] = {}
+
+    def twin(self) -> BridgedDraft:
+        twin = copy(self)
+        twin._translation = Translation(self._target, self._own, self._opening)
+        twin._record = self._record.twin()
+        return twin
+
+    def resume(self, history: Sequence[int]) -> None:
+        self._cache.begin(self._translation.tokens)
 
     @property
     def model_seconds(self) -> float:

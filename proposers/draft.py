@@ -8,6 +8,7 @@ while reads all that it missed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 
 import numpy as np
 
@@ -30,6 +31,14 @@ class Draft:
         self.name = name
         self._cache = DraftCache(model)
         self._record = DraftRecord()
+
+    def twin(self) -> Draft:
+        twin = copy(self)
+        twin._record = self._record.twin()
+        return twin
+
+    def resume(self, history: Sequence[int]) -> None:
+        self._cache.begin(history)
 
     @property
     def model_seconds(self) -> float:

@@ -100,6 +100,12 @@ class DraftRecord:
         self._proposed: tuple[int, tuple[int, ...], tuple[float, ...]] = (0, (), ())
         self._greedy = True
 
+    def twin(self) -> DraftRecord:
+        """Another one that knows as much."""
+        twin = DraftRecord()
+        twin.know(self.knowledge)
+        return twin
+
     @property
     def knowledge(self) -> tuple[float, ...]:
         """Accepted and tried by position, in turn; then what the model's own probabilities say."""

@@ -54,6 +54,14 @@ class Lookup:
         self._prompt = 0
         self.run = 0
 
+    def twin(self) -> Lookup:
+        twin = Lookup(self._settings)
+        twin.know(self.knowledge)
+        return twin
+
+    def resume(self, history: Sequence[int]) -> None:
+        """Nothing is shared."""
+
     @property
     def match(self) -> Match:
         """What a copy would be taken from now."""

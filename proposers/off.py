@@ -19,6 +19,12 @@ class Off:
     stops = False
     run = 0
 
+    def twin(self) -> Off:
+        return self
+
+    def resume(self, history: Sequence[int]) -> None:
+        """Nothing is shared."""
+
     @property
     def knowledge(self) -> tuple[float, ...]:
         return ()

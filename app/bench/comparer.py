@@ -1,4 +1,4 @@
-"""Replies of every proposer to the same prompts in turn, and reports of their medians: what compare runs."""
+"""Replies of every proposer to the same prompts, and reports of their medians: what compare runs."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 
 from app.assembly import Assembly
 from app.engine.control import ThroughputController
-from app.engine.events import Dropped, Finished, Prefill, Request
+from app.engine.events import Dropped, Prefill, Request
 from app.engine.settings import Sampling
 from app.errors import SpecchatError
-from app.llama.context import Interrupted
 from app.oneshot import Progress
 from app.process.comparison import Comparison
 from app.process.messages import Compared
 from app.process.report import Report, build, over_rounds
+from proposers.base import Proposer
 
 _CALIBRATION_SECONDS = 2.0
-# What the speedups are measured against, and what the other replies are held against.
+# What the speedups are measured against, and what the other replies are compared with.
 PLAIN = "off"
 
 
@@ -50,7 +50,7 @@ class Terms:
 
 
 class Comparer:
-    """Answers each prompt with every proposer in turn, again and again."""
+    """Answers each prompt with every proposer, again and again."""
 
     def __init__(
         self,
@@ -68,59 +68,49 @@ class Comparer:
         self._terms = terms
         self._progress = Progress(shown=sys.stderr.isatty())
         self._engine = assembly.engine(PLAIN, needed)
-        self._costs = self._engine.calibrate([max(assembly.target.bos, 0)], _CALIBRATION_SECONDS)
+        # No round learns from another: each begins with twins of these.
+        self._engine.controller = ThroughputController()
+        self._engine.calibrate([max(assembly.target.bos, 0)], _CALIBRATION_SECONDS)
         self.capacity = self._engine.target.capacity
         # Why a proposer could not be loaded, by its name.
         self.problems: dict[str, str] = {}
-        self._known: dict[str, tuple[float, ...]] = {}
+        self._proposers: dict[str, Sequence[Proposer]] = {}
         for name in wanted:
             try:
-                members = assembly.proposers(name, self.capacity)
+                self._proposers[name] = assembly.proposers(name, self.capacity)
             except SpecchatError as error:
                 if name in required:
                     raise
                 self.problems[name] = str(error)
-            else:
-                self._known.update((each.name, each.knowledge) for each in members)
-        self.names = tuple(name for name in wanted if name not in self.problems)
+        self.names = tuple(self._proposers)
 
     def runs(self, cases: Sequence[Case], rounds: int) -> Iterator[Run]:
-        """Every reply, until the assembly is told to stop. The proposers' order turns with each round."""
-        target = self._assembly.target
-        comparisons = [Comparison(self._engine, target, case.tokens) for case in cases]
+        """Every reply, until the assembly is told to stop; those to one prompt are made block by block."""
         for number in range(rounds):
-            shift = number % len(self.names)
             for place, case in enumerate(cases):
-                for name in (*self.names[shift:], *self.names[:shift]):
-                    finished = self._reply(case, name)
-                    if finished.reason == "cancelled":
+                for compared in self._turn(case):
+                    if self._engine.target.stop():
                         return
-                    try:
-                        parting = comparisons[place].divergence(finished)
-                    except Interrupted:
-                        return
-                    yield Run(number, place, Compared(0, name, finished, parting, None, False))
+                    yield Run(number, place, compared)
+                if self._engine.target.stop():
+                    return
 
-    def _reply(self, case: Case, name: str) -> Finished:
-        """A reply by one that knows what a chat knows when it begins: no round learns from another."""
-        engine, terms = self._engine, self._terms
-        engine.proposers = self._assembly.proposers(name, self.capacity)
-        for proposer in engine.proposers:
-            proposer.know(self._known[proposer.name])
-        engine.controller = ThroughputController()
-        engine.controller.calibrate(self._costs)
+    def _turn(self, case: Case) -> Iterator[Compared]:
+        """A reply of each proposer."""
+        terms = self._terms
         request = Request(case.tokens, terms.sampling, terms.seed, max_tokens=terms.tokens, k=terms.k)
-        for event in engine.generate(request):
+        replies = {name: self._engine.twin(self._proposers[name]) for name in self.names}
+        for event in Comparison(0, self._engine, replies, request, self._fail).run():
             if isinstance(event, Prefill):
                 self._progress.prefill(event)
                 continue
             self._progress.clear()
-            if isinstance(event, Dropped):
-                # What follows would be the figures of another.
-                raise SpecchatError(self._assembly.drop(event))
-            if isinstance(event, Finished):
-                return event
-        raise AssertionError("a reply ends with Finished")
+            if isinstance(event, Compared):
+                yield event
+
+    def _fail(self, event: Dropped) -> str:
+        # What follows would be the figures of another.
+        raise SpecchatError(self._assembly.drop(event))
 
 
 def reports(
@@ -142,7 +132,7 @@ def reports(
     whole_turns = {key: turn for key, turn in turns.items() if len(turn) + len(problems) == len(names)}
 
     def report(title: str, turn: Mapping[str, Compared]) -> Report:
-        failed = {name: Compared(0, name, None, None, problem, False) for name, problem in problems.items()}
+        failed = {name: Compared(0, name, None, None, problem) for name, problem in problems.items()}
         ordered = [{**turn, **failed}[name] for name in names]
         return build(title, model, terms.seed, terms.sampling, ordered)
 
@@ -179,14 +169,6 @@ def summed_up(turns: Sequence[Mapping[str, Compared]]) -> dict[str, Compared]:
             accepted=sum(each.accepted for each in finished),
             prefill_seconds=sum(each.prefill_seconds for each in finished),
             decode_seconds=sum(each.decode_seconds for each in finished),
-            plain_seconds=_plain_seconds(finished),
         )
         summed[name] = replace(first, finished=total, divergence=parting)
     return summed
-
-
-def _plain_seconds(replies: Sequence[Finished]) -> float | None:
-    """Of a token of all of them; None where one reply does not tell."""
-    plain = [len(each.token_ids) * each.plain_seconds for each in replies if each.plain_seconds is not None]
-    tokens = sum(len(each.token_ids) for each in replies)
-    return sum(plain) / tokens if tokens and len(plain) == len(replies) else None

@@ -35,7 +35,7 @@ from app.llama.settings import ContextSettings, ModelSettings
 from app.loading import machine_memory
 from app.models.fit import Memory
 from app.models.locate import find_model
-from app.process.comparison import Comparison
+from app.process.comparison import divergence
 from proposers.base import Distribution, Proposer
 from proposers.lookup import Lookup
 from proposers.off import Off
@@ -91,7 +91,7 @@ class DeviceBench:
         self._free = machine_memory()
         target = self._assembly.target
         self._prompt = (*([target.bos] if target.add_bos else []), *target.tokenise(_PROMPT))
-        self._comparison = Comparison(self._engine, target, self._prompt)
+        self._first: Finished | None = None
 
     def __enter__(self) -> DeviceBench:
         return self
@@ -159,7 +159,8 @@ class DeviceBench:
 
     def _compared(self, finished: Finished) -> Outcome:
         """Against the first reply."""
-        parted = self._comparison.divergence(finished)
+        assert self._first is not None
+        parted = divergence(self._engine, self._prompt, self._first, finished)
         tokens = f"{len(finished.token_ids)} tokens"
         if parted is None:
             return Outcome(True, f"{tokens}, all the same")
@@ -170,7 +171,7 @@ class DeviceBench:
 
     def _plain(self) -> Outcome:
         finished = self._reply(self._engine, Off())
-        self._comparison.divergence(finished)
+        self._first = finished
         rate = finished.tokens_per_second
         speed = f", {rate:.1f} a second" if rate else ""
         return Outcome(bool(finished.token_ids), f"{len(finished.token_ids)} tokens{speed}")

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import replace
 
 import numpy as np
@@ -71,6 +72,38 @@ class Engine:
     def cached(self) -> Sequence[int]:
         """The tokens in the target's cache."""
         return self._history[: self.target.length]
+
+    def twin(self, proposers: Sequence[Proposer]) -> Engine:
+        """An engine for a reply of its own on the same target, by twins of these proposers, which begins with
+        what this one has learned. Whichever goes on after another is told so by `take_over` or `resume`."""
+        twin = Engine(self.target, [each.twin() for each in proposers], deepcopy(self.controller), self.rule)
+        twin.threads = self.threads
+        return twin
+
+    def take_over(self, other: Engine) -> None:
+        """Another engine was the last to use the target: what its cache holds may be of use to the next
+        reply."""
+        self._history = list(other.cached)
+
+    def resume(self, other: Engine) -> tuple[Dropped, ...]:
+        """Another engine was the last to use the target: go on with a reply that was left between two passes,
+        without proposers that fail at that. What the cache does not hold any more is read again.
+
+        Raises Interrupted.
+        """
+        target, committed = self.target, self._history[:-1]
+        shared = target.rewind(_common_prefix(other.cached, committed))
+        target.patience = self.controller.patience
+        if shared < len(committed):
+            target.forward(committed[shared:], rows=0)
+        dropped = []
+        for proposer in self.proposers:
+            try:
+                proposer.resume(self._history)
+                self._catch_up(proposer)
+            except FAULTS as fault:
+                dropped.append(self._drop(Lost.of(proposer, fault)))
+        return tuple(dropped)
 
     def calibrate(self, tokens: Sequence[int], budget: float = 0.25) -> Measured:
         """Measure what passes cost here and now, see calibration.py, and let the controller know.

@@ -1,43 +1,211 @@
-"""Where replies to one prompt part, and how near the target's choice was there."""
+"""Replies of several proposers to one prompt, made in turn, block by block, so that a drift of the machine's
+speed falls on all of them.
+
+They share the target's one context, as a second one may not fit. The reply with the fewest tokens makes the
+next block, so where the texts are the same, the cache holds what it follows already: nothing is read again,
+and only a cut is needed. Where texts part, or memory cannot be cut, what a block follows is read again; that
+is no decoding time, and a block lasts the longer for it. So where memory can only be read anew, each reply is
+made in a few large blocks, or in one.
+
+Each reply is one generator of an engine of its own: its random stream goes on over all of its blocks.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from app.engine.events import Finished
+from app.engine.events import Dropped, Event, Finished, Pass, Prefill, Request
 from app.engine.loop import Engine
-from app.llama.model import Model
-from app.process.messages import Divergence
+from app.llama.context import Interrupted
+from app.process.messages import Compared, Comparing, Divergence
+
+# A block has so many passes, and takes so many seconds, and so many times what getting to it took: the first
+# pass behind another reply's is slower.
+_PASSES, _SECONDS, _SHARE = 8, 0.25, 4.0
+# Seconds between two events of a reply that grows.
+_TOLD = 0.2
+
+
+@dataclass(slots=True)
+class _Reply:
+    """One proposer's reply. seconds: of decoding. text: not told yet."""
+
+    proposer: str
+    engine: Engine
+    events: Iterator[Event]
+    begun: bool = False
+    tokens: list[int] = field(default_factory=list)
+    seconds: float = 0.0
+    text: str = ""
+    told: bool = False
+    finished: Finished | None = None
+    problem: str | None = None
 
 
 class Comparison:
-    """Compares each reply with the first one that was finished."""
+    """Makes the replies and compares each with the first."""
 
-    def __init__(self, engine: Engine, target: Model, prompt: Sequence[int]) -> None:
-        self._engine = engine
-        self._target = target
-        self._prompt = tuple(prompt)
-        self._first: tuple[int, ...] | None = None
+    def __init__(
+        self,
+        identity: int,
+        engine: Engine,
+        replies: Mapping[str, Engine],
+        request: Request,
+        drop: Callable[[Dropped], str],
+    ) -> None:
+        """engine: whoever used the target before; the next reply to any prompt is its own again. replies:
+        twins of it by proposer. drop: says what became of a proposer that failed."""
+        self._identity = identity
+        self._engine = self._last = engine
+        self._request = request
+        self._drop = drop
+        self._replies = [_Reply(name, each, each.generate(request)) for name, each in replies.items()]
+        self._started: float | None = None
+        self._sent = 0.0
 
-    def divergence(self, finished: Finished) -> Divergence | None:
-        """None where the ids are the first reply's. Costs one pass of the target where they are not."""
-        if self._first is None:
-            self._first = finished.token_ids
-        first, this = self._first, finished.token_ids
-        if first == this:
-            return None
-        position = next(
-            (index for index, pair in enumerate(zip(first, this, strict=False)) if pair[0] != pair[1]),
-            min(len(first), len(this)),
+    def run(self) -> Iterator[Prefill | Comparing | Compared]:
+        """Every reply's growth, and its end as soon as it can be compared with the first. When `stop` of the
+        target ends it, what there is of each counts as its reply.
+
+        Raises ContextError where the prompt does not fit, and SpecchatError where the target fails.
+        """
+        stop = self._engine.target.stop
+        try:
+            while (growing := self._growing()) and not stop():
+                yield from self._block(min(growing, key=lambda reply: len(reply.tokens)))
+                yield from self._compared()
+            for reply in self._growing():
+                if reply.begun:
+                    self._close(reply)
+            yield from self._compared()
+        finally:
+            self._engine.take_over(self._last)
+
+    def _growing(self) -> list[_Reply]:
+        return [reply for reply in self._replies if reply.finished is None and reply.problem is None]
+
+    def _block(self, reply: _Reply) -> Iterator[Prefill | Comparing]:
+        began = time.perf_counter()
+        try:
+            dropped = self._switch(reply)
+        except Interrupted:
+            return
+        for each in dropped:
+            self._dropped(reply, each)
+        if reply.problem is not None:
+            return
+        least = reply.seconds + max(_SECONDS, _SHARE * (time.perf_counter() - began))
+        passes = 0
+        for event in reply.events:
+            if isinstance(event, Pass):
+                passes += 1
+                self._started = self._started or time.perf_counter() - event.seconds
+                reply.tokens += event.tokens
+                reply.seconds += event.seconds
+                reply.text += event.text
+            elif isinstance(event, Prefill):
+                yield event
+            elif isinstance(event, Dropped):
+                self._dropped(reply, event)
+            else:
+                reply.finished = event
+            over = reply.problem or (passes >= _PASSES and reply.seconds >= least)
+            now = time.perf_counter()
+            if over or reply.finished or now - self._sent >= _TOLD:
+                self._sent = now
+                yield self._progress(reply)
+            if over:
+                return
+
+    def _switch(self, reply: _Reply) -> Sequence[Dropped]:
+        """Make the target that of a reply. Raises Interrupted."""
+        last, self._last = self._last, reply.engine
+        if reply.begun and last is not reply.engine:
+            return reply.engine.resume(last)
+        if not reply.begun:
+            reply.begun = True
+            reply.engine.take_over(last)
+        return ()
+
+    def _dropped(self, reply: _Reply, event: Dropped) -> None:
+        """A proposer failed. Figures of plain decoding are not those of its own reply."""
+        sentence = self._drop(event)
+        if event.proposer == reply.proposer:
+            reply.problem = sentence
+
+    def _progress(self, reply: _Reply) -> Comparing:
+        text, reply.text = reply.text, ""
+        return Comparing(
+            self._identity, reply.proposer, text, len(reply.tokens), reply.seconds, self._seconds_left()
         )
-        if position == min(len(first), len(this)):
-            return Divergence(position, self._text(first, position), self._text(this, position), None)
-        row = self._engine.logits_after((*self._prompt, *first[:position]))
-        gap = float(row[first[position]]) - float(row[this[position]])
-        return Divergence(position, self._text(first, position), self._text(this, position), gap)
 
-    def _text(self, tokens: Sequence[int], position: int) -> str:
-        """The text of one token, control tokens spelt out; "" behind the end."""
-        if position >= len(tokens):
-            return ""
-        return self._target.piece(tokens[position], special=True).decode("utf-8", "replace")
+    def _seconds_left(self) -> float | None:
+        """By each reply's own pace; those that have not begun are as fast as the others."""
+        tokens = sum(len(reply.tokens) for reply in self._replies)
+        seconds = sum(reply.seconds for reply in self._replies)
+        if self._started is None or not tokens or not seconds:
+            return None
+        # Where one came to an end, most others will.
+        ends = [
+            len(each.tokens) for each in self._replies if each.finished and each.finished.reason == "stop"
+        ]
+        longest = min([self._request.max_tokens, *ends])
+        left = 0.0
+        for reply in self._growing():
+            pace = reply.seconds / len(reply.tokens) if reply.tokens else seconds / tokens
+            left += max(0, longest - len(reply.tokens)) * pace
+        return left * (time.perf_counter() - self._started) / seconds
+
+    def _close(self, reply: _Reply) -> None:
+        """Let a reply end where it is."""
+        for event in reply.events:
+            if isinstance(event, Finished):
+                reply.finished = event
+
+    def _compared(self) -> Iterator[Compared]:
+        """What can be told of ended replies and was not."""
+        first = next((reply for reply in self._replies if reply.problem is None), None)
+        for reply in self._replies:
+            if reply.told:
+                continue
+            if reply.problem is not None:
+                reply.told = True
+                yield Compared(self._identity, reply.proposer, None, None, reply.problem)
+            elif first and first.finished and reply.finished and reply.finished.token_ids:
+                reply.told = True
+                engine, last = self._engine, self._last
+                engine.take_over(last)
+                self._last = engine
+                parting = divergence(engine, self._request.prompt, first.finished, reply.finished)
+                yield Compared(self._identity, reply.proposer, reply.finished, parting, None)
+
+
+def divergence(engine: Engine, prompt: Sequence[int], first: Finished, this: Finished) -> Divergence | None:
+    """Where two replies to a prompt part, and how near the target's choice was there, which costs a pass.
+
+    None where the ids are the same, or as far as what was stopped goes. engine: the last to use the target.
+    """
+    one, other = first.token_ids, this.token_ids
+    shorter = min(len(one), len(other))
+    position = next((index for index in range(shorter) if one[index] != other[index]), shorter)
+    if position == len(one) == len(other):
+        return None
+    ended = position == shorter
+    if ended and "cancelled" in (first.reason, this.reason):
+        return None
+    gap = None
+    if not ended:
+        with contextlib.suppress(Interrupted):
+            row = engine.logits_after((*prompt, *one[:position]))
+            gap = float(row[one[position]]) - float(row[other[position]])
+    return Divergence(position, _text(engine, one, position), _text(engine, other, position), gap)
+
+
+def _text(engine: Engine, tokens: Sequence[int], position: int) -> str:
+    """The text of one token, control tokens spelt out; "" behind the end."""
+    if position >= len(tokens):
+        return ""
+    return engine.target.model.piece(tokens[position], special=True).decode("utf-8", "replace")

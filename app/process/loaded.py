@@ -9,6 +9,7 @@ from app.assembly import Assembly, Setup, template_for
 from app.chat.message import Message
 from app.chat.prompt import encode
 from app.engine.events import Dropped, Finished
+from app.engine.loop import Engine
 from app.errors import SpecchatError
 from app.llama.settings import ContextSettings, ModelSettings
 from app.process.messages import Asked, Load, Loaded, Option, SetDraft, SetProposer, Switched
@@ -124,6 +125,15 @@ class LoadedModel:
                 return Asked(command.name, self._question, command.identity)
             problem = str(error)
         return self.switched(command.identity, problem)
+
+    def beside(self, name: str) -> Engine | str:
+        """An engine of its own for a reply by this proposer, on the target of the chat's; or why there is
+        none."""
+        self._agreed, self._question = False, None
+        try:
+            return self.engine.twin(self.assembly.proposers(name, self.engine.target.capacity))
+        except SpecchatError as error:
+            return self._question or str(error)
 
     def drop(self, event: Dropped) -> tuple[str, Switched]:
         """A proposer failed in mid-reply, and the engine goes on without it: what to say, and what is on."""

@@ -132,7 +132,8 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """Answer one prompt with each proposer in turn, same seed. Answered by a Compared for each."""
+    """Answer one prompt with each proposer, same seed. Comparing tells how the replies grow, Compared what
+    came of each. Answered by ComparisonEnded."""
 
     identity: int
     messages: tuple[Message, ...]
@@ -330,11 +331,18 @@ class Counted:
 
 @dataclass(frozen=True, slots=True)
 class Comparing:
-    """How far the comparison's present reply is; tokens 0 while its prompt is read."""
+    """How far a comparison is, and one of its replies.
+
+    text: what was written since its last such event. tokens, seconds: of the whole reply so far; 0 tokens
+    while the prompt is read. left: seconds that the comparison still takes, None where they are not known.
+    """
 
     identity: int
     proposer: str
+    text: str
     tokens: int
+    seconds: float
+    left: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,14 +358,21 @@ class Divergence:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """One proposer's reply. divergence None: identical to the first. problem: why it could not run."""
+    """One proposer's reply, or what there was of it when it was stopped. divergence None: identical to the
+    first. problem: why it could not run."""
 
     identity: int
     proposer: str
     finished: Finished | None
     divergence: Divergence | None
     problem: str | None
-    last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonEnded:
+    """Every reply of a comparison was told."""
+
+    identity: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -385,13 +400,21 @@ class Crashed:
 
 # The one event that ends a command.
 Ending = (
-    Loaded | Switched | Asked | Drafts | Models | Counted | Done | TooLong | Compared | Cancelled | Failed
+    Loaded
+    | Switched
+    | Asked
+    | Drafts
+    | Models
+    | Counted
+    | Done
+    | TooLong
+    | ComparisonEnded
+    | Cancelled
+    | Failed
 )
-Event = Loading | Noted | LeftOut | Reading | Steps | Comparing | Ending | Crashed
+Event = Loading | Noted | LeftOut | Reading | Steps | Comparing | Compared | Ending | Crashed
 
 
 def ended_by(event: Event) -> int:
     """The identity of the command that this event ends; 0 for none."""
-    if isinstance(event, Compared) and not event.last:
-        return 0
     return event.identity if isinstance(event, Ending) else 0

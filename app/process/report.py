@@ -22,10 +22,14 @@ _SEVERITY: tuple[Outcome, ...] = ("first", "identical", "stopped", "sample", "di
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One proposer's reply. None where a figure was not measured; problem: why it could not run."""
+    """One proposer's reply. None where a figure was not measured; problem: why it could not run.
+
+    drafted: tokens. What drafted nothing has no speedup, which would be noise, but plain decoding's own.
+    """
 
     proposer: str
     tokens: int | None
+    drafted: int | None
     tokens_per_second: float | None
     speedup: float | None
     tokens_per_pass: float | None
@@ -38,9 +42,8 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A comparison. plain_tokens_per_second: plain decoding's rate, of its own reply where there is one.
-
-    A speedup is against the plain passes of the same reply (app/engine/pace.py).
+    """A comparison. plain_tokens_per_second: the rate of plain decoding's reply, which was made in turn with
+    the others; speedups are over it.
 
     rounds: how often each proposer answered; figures of more than one are medians.
     """
@@ -57,8 +60,10 @@ class Report:
 def build(title: str, model: str, seed: int, sampling: Sampling, compared: Sequence[Compared]) -> Report:
     """The report of the replies so far, in their order. Text that is not ours comes out clean."""
     first = next((each.proposer for each in compared if each.finished is not None), None)
-    rows = tuple(_row(each, first, sampling.temperature > 0) for each in compared)
-    return Report(_line(title), _line(model), seed, sampling, _plain_rate(compared), rows)
+    own = (each.finished.tokens_per_second for each in compared if each.proposer == "off" and each.finished)
+    plain = next(own, None)
+    rows = tuple(_row(each, first, sampling.temperature > 0, plain) for each in compared)
+    return Report(_line(title), _line(model), seed, sampling, plain, rows)
 
 
 def over_rounds(reports: Sequence[Report]) -> Report:
@@ -74,9 +79,11 @@ def over_rounds(reports: Sequence[Report]) -> Report:
 def _merged(rows: Sequence[Row]) -> Row:
     telling = max(rows, key=lambda row: _SEVERITY.index(row.outcome))
     tokens = [row.tokens for row in rows if row.tokens is not None]
+    drafted = [row.drafted for row in rows if row.drafted is not None]
     return replace(
         telling,
         tokens=median_low(tokens) if tokens else None,
+        drafted=sum(drafted) if drafted else None,
         tokens_per_second=_median([row.tokens_per_second for row in rows]),
         speedup=_median([row.speedup for row in rows]),
         tokens_per_pass=_median([row.tokens_per_pass for row in rows]),
@@ -90,23 +97,19 @@ def _median(values: Sequence[float | None]) -> float | None:
     return median(measured) if measured else None
 
 
-def _plain_rate(compared: Sequence[Compared]) -> float | None:
-    finished = [(each.proposer, each.finished) for each in compared if each.finished is not None]
-    own = (reply.tokens_per_second for proposer, reply in finished if proposer == "off")
-    beside = (1 / reply.plain_seconds for _, reply in finished if reply.plain_seconds)
-    return next(filter(None, own), None) or next(beside, None)
-
-
-def _row(compared: Compared, first: str | None, sampled: bool) -> Row:
+def _row(compared: Compared, first: str | None, sampled: bool, plain: float | None) -> Row:
     name, reply = _line(compared.proposer), compared.finished
     problem = None if compared.problem is None else _line(compared.problem)
     if reply is None:
-        return Row(name, None, None, None, None, None, None, "failed", None, problem)
+        return Row(name, None, None, None, None, None, None, None, "failed", None, problem)
+    rate = reply.tokens_per_second
+    speedup = rate / plain if rate and plain and (reply.drafted or name == "off") else None
     return Row(
         name,
         len(reply.token_ids),
-        reply.tokens_per_second,
-        reply.speedup,
+        reply.drafted,
+        rate,
+        speedup,
         reply.tokens_per_pass,
         reply.acceptance_rate,
         reply.prefill_seconds,
@@ -118,9 +121,7 @@ def _row(compared: Compared, first: str | None, sampled: bool) -> Row:
 
 def _outcome(compared: Compared, first: str | None, sampled: bool) -> Outcome:
     parting, reply = compared.divergence, compared.finished
-    # What was stopped is shorter than the first reply: that is no parting of the texts.
-    cut = reply is not None and reply.reason == "cancelled"
-    if cut and (parting is None or (reply is not None and parting.position >= len(reply.token_ids))):
+    if reply is not None and reply.reason == "cancelled" and parting is None:
         return "stopped"
     if parting is not None:
         drew_alike = compared.proposer in _DETERMINISTIC and first in _DETERMINISTIC

@@ -13,7 +13,7 @@ from app.process.report_text import basis, cells, rate, settings, speedup
 # Sizes of the SVG in its own units.
 _WIDTH, _MARGIN, _LEFT, _TOP, _STEP, _BAR = 760, 28, 112, 112, 36, 20
 _FACTORS = _WIDTH - _MARGIN
-_RATES = _FACTORS - 68
+_RATES = _FACTORS - 104
 _ROOM = _RATES - 70 - _LEFT
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 
@@ -66,7 +66,7 @@ def _svg_row(row: Row, y: int, most: float) -> list[str]:
         name,
         f'<rect class="{_look(row.proposer)}" {place}/>',
         _text(_RATES, base, rate(row.tokens_per_second), "text", anchor="end"),
-        _text(_FACTORS, base, speedup(row.speedup), "text", anchor="end"),
+        _text(_FACTORS, base, speedup(row), "text" if row.speedup else "quiet", anchor="end"),
     ]
 
 

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from app.process.report import Report, Row
 
 HEADINGS = ("proposer", "tok/s", "speedup", "tokens/pass", "acceptance", "reply")
-_WIDTHS = (8, 7, 9, 13, 12)
+_WIDTHS = (8, 7, 15, 12, 11)
 _NOTHING = "–"
 
 
@@ -20,7 +20,7 @@ def cells(row: Row) -> tuple[str, ...]:
     return (
         row.proposer,
         rate(row.tokens_per_second),
-        speedup(row.speedup),
+        speedup(row),
         _NOTHING if row.tokens_per_pass is None else f"{row.tokens_per_pass:.2f}",
         _NOTHING if row.acceptance_rate is None else f"{row.acceptance_rate:.0%}".replace("%", " %"),
         _brief(row),
@@ -40,9 +40,11 @@ def rate(value: float | None) -> str:
     return _NOTHING if value is None else f"{value:.1f}"
 
 
-def speedup(value: float | None) -> str:
-    """A factor as text; a dash where there is none."""
-    return _NOTHING if value is None else f"{value:.2f}×"
+def speedup(row: Row) -> str:
+    """A row's factor over plain decoding as text, or why it has none."""
+    if row.speedup is None:
+        return "never drafted" if row.drafted == 0 else _NOTHING
+    return f"{row.speedup:.2f}×"
 
 
 def settings(report: Report) -> str:
@@ -54,8 +56,8 @@ def basis(report: Report) -> str:
     """A sentence that says what the speedups are measured against."""
     if report.plain_tokens_per_second is None:
         return "Plain decoding was not measured, so no speedup is known."
-    plain = f"Plain decoding makes {rate(report.plain_tokens_per_second)} tok/s."
-    said = f"{plain} Each speedup is against the plain passes of its own reply."
+    plain = f"Plain decoding (off) made {rate(report.plain_tokens_per_second)} tok/s"
+    said = f"{plain}, in turn with the others: speedups are over it."
     return said if report.rounds == 1 else f"{said} Medians of {report.rounds} rounds."
 
 
@@ -92,7 +94,7 @@ def verdict(row: Row) -> str:
         "first": "the others are compared with it",
         "identical": "identical",
         "sample": "another sample of the same distribution",
-        "stopped": f"stopped after {row.tokens} tokens, identical so far",
+        "stopped": f"stopped after {row.tokens} tokens",
     }.get(row.outcome, _NOTHING)
 
 
@@ -138,7 +140,7 @@ def as_json(report: Report, prompts: Sequence[Report] = ()) -> str:
 
 def _brief(row: Row) -> str:
     if row.outcome == "differs" and row.divergence is not None:
-        return f"differs from token {row.divergence.position + 1}"
+        return f"differs at token {row.divergence.position + 1}"
     if row.outcome == "stopped":
         return f"stopped at token {row.tokens}"
     return {"sample": "another sample", "failed": "could not run"}.get(row.outcome, row.outcome)

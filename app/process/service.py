@@ -13,7 +13,8 @@ from pathlib import Path
 
 from app.chat.message import Message
 from app.chat.prompt import without_oldest
-from app.engine.events import Dropped, Finished, Pass, Prefill, Request
+from app.engine.events import Dropped, Pass, Prefill, Request
+from app.engine.loop import Engine
 from app.errors import SpecchatError, told
 from app.llama.context import Interrupted
 from app.models.fit import Memory
@@ -25,7 +26,7 @@ from app.process.messages import (
     Cancelled,
     Compare,
     Compared,
-    Comparing,
+    ComparisonEnded,
     Counted,
     Done,
     Drafts,
@@ -47,7 +48,6 @@ from app.process.messages import (
     Small,
     Step,
     Steps,
-    Switched,
     Task,
     TooLong,
 )
@@ -234,58 +234,32 @@ class Service:
         self._deliver(switched)
         return sentence
 
-    def _compare(self, loaded: LoadedModel, command: Compare) -> Ending:
-        engine = loaded.engine
-        before = loaded.chosen
-        prompt = loaded.prompt(command.messages)
-        comparison = Comparison(engine, loaded.assembly.target, prompt)
-        ending: Ending = Cancelled(command.identity)
-        for number, name in enumerate(command.proposers, start=1):
-            last = number == len(command.proposers)
-            finished: Finished | None = None
-            switched = loaded.set_proposer(SetProposer(name))
-            problem = switched.question if isinstance(switched, Asked) else switched.problem
-            if problem is None:
-                outcome = self._compared(loaded, command, prompt, name)
-                if isinstance(outcome, str):
-                    problem = outcome
-                elif outcome.reason == "cancelled":
-                    break
-                else:
-                    finished = outcome
-            divergence = comparison.divergence(finished) if finished else None
-            row = Compared(command.identity, name, finished, divergence, problem, last)
-            if last:
-                ending = row
-            else:
-                self._deliver(row)
-        restored = loaded.set_proposer(SetProposer(before))
-        if isinstance(restored, Switched) and restored.problem:
-            self._deliver(restored)
-        return ending
-
-    def _compared(
-        self, loaded: LoadedModel, command: Compare, prompt: Sequence[int], name: str
-    ) -> Finished | str:
-        """The reply of one proposer, or why it failed."""
+    def _compare(self, loaded: LoadedModel, command: Compare) -> ComparisonEnded | None:
         request = Request(
-            prompt=tuple(prompt),
+            prompt=loaded.prompt(command.messages),
             sampling=command.sampling,
             seed=command.seed,
             max_tokens=command.max_tokens,
             k=command.k,
         )
-        tokens, sent = 0, 0.0
-        for event in loaded.engine.generate(request):
-            if isinstance(event, Finished):
-                return event
-            if isinstance(event, Dropped):
-                sentence = self._drop(loaded, event)
-                if event.proposer == name:
-                    return sentence
-            tokens += len(event.tokens) if isinstance(event, Pass) else 0
-            now = time.perf_counter()
-            if now - sent >= BATCH_SECONDS:
-                self._deliver(Comparing(command.identity, name, tokens))
-                sent = now
-        raise AssertionError("a reply ends with Finished")
+
+        def drop(event: Dropped) -> str:
+            # A proposer of several replies fails in each of them.
+            return loaded.assembly.dropped(event.proposer) or self._drop(loaded, event)
+
+        replies: dict[str, Engine] = {}
+        for name in command.proposers:
+            opened = loaded.beside(name)
+            if isinstance(opened, Engine):
+                replies[name] = opened
+            else:
+                self._deliver(Compared(command.identity, name, None, None, opened))
+        try:
+            comparison = Comparison(command.identity, loaded.engine, replies, request, drop)
+            for event in comparison.run():
+                if not isinstance(event, Prefill):
+                    self._deliver(event)
+        finally:
+            # One that failed meanwhile is used no more.
+            loaded.set_proposer(SetProposer(loaded.chosen))
+        return None if self._stopped() else ComparisonEnded(command.identity)

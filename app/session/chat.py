@@ -24,6 +24,7 @@ from app.process.messages import (
     Compare,
     Compared,
     Comparing,
+    ComparisonEnded,
     Count,
     Counted,
     Crashed,
@@ -96,7 +97,7 @@ class View(Protocol):
     def counted(self, event: Counted) -> None: ...
     def drafts_found(self, event: Drafts | Failed) -> None: ...
     def models_found(self, event: Models | Failed) -> None: ...
-    def compares(self, event: Comparing | Compared | Cancelled | Failed) -> None: ...
+    def compares(self, event: Comparing | Compared | ComparisonEnded | Cancelled | Failed) -> None: ...
     def too_long(self, event: TooLong) -> None: ...
     def context_is_full(self) -> None: ...
     def asks(self, event: Asked) -> None: ...
@@ -366,9 +367,7 @@ class Chat:
     def compare(self) -> Compare | None:
         """Answer the last question with each proposer that can be used. None where that cannot be now."""
         last = self.conversation.last
-        names = tuple(
-            option.name for option in self.options if option.problem is None and option.name != "auto"
-        )
+        names = tuple(option.name for option in self.options if option.problem is None)
         if not isinstance(self.state, state.Ready) or last is None or not names:
             return None
         figures = last.answer.figures if last.answer else None
@@ -409,7 +408,7 @@ class Chat:
             case LeftOut() | Reading() | Steps() | Done() | TooLong():
                 if isinstance(self.state, state.Replying) and self.state.identity == event.identity:
                     self._replies(event, self.state.growing)
-            case Comparing() | Compared():
+            case Comparing() | Compared() | ComparisonEnded():
                 self._compares(event)
             case Cancelled():
                 if isinstance(self.state, state.Replying) and self.state.identity == event.identity:
@@ -484,11 +483,13 @@ class Chat:
         else:
             self._give_back()
 
-    def _compares(self, event: Comparing | Compared | Cancelled | Failed) -> None:
+    def _compares(self, event: Comparing | Compared | ComparisonEnded | Cancelled | Failed) -> None:
         """A comparison's event; any that ends it does so for the screen too."""
         if isinstance(self.state, state.Comparing) and self.state.identity == event.identity:
             self._view.compares(event)
             if ended_by(event):
+                # What was written for one of its proposers was told as being loaded.
+                self.engine = READY
                 self._enter(state.Ready())
                 self._go_on()
 

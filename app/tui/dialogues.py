@@ -13,6 +13,7 @@ from app.process.messages import (
     Cancelled,
     Compared,
     Comparing,
+    ComparisonEnded,
     Crashed,
     Drafts,
     Failed,
@@ -195,18 +196,13 @@ class Dialogues:
             )
         )
 
-    def compares(self, event: Comparing | Compared | Cancelled | Failed) -> None:
+    def compares(self, event: Comparing | Compared | ComparisonEnded | Cancelled | Failed) -> None:
         """A part of a comparison's result, or its end; it may have been closed meanwhile."""
         from app.tui.compare.screen import CompareScreen
 
         for screen in self._app.screen_stack:
             if isinstance(screen, CompareScreen):
-                if isinstance(event, Compared):
-                    screen.add(event)
-                elif isinstance(event, Comparing):
-                    screen.progress(event.proposer, event.tokens)
-                elif isinstance(event, Failed):
-                    screen.fail(event.message)
+                screen.take(event)
 
     def comparison_says(self, text: str) -> None:
         """Show a line on the comparison's screen."""

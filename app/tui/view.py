@@ -13,6 +13,7 @@ from app.process.messages import (
     Cancelled,
     Compared,
     Comparing,
+    ComparisonEnded,
     Counted,
     Crashed,
     Drafts,
@@ -153,7 +154,7 @@ class PaneView:
     def models_found(self, event: Models | Failed) -> None:
         self._app.dialogues.models_found(event)
 
-    def compares(self, event: Comparing | Compared | Cancelled | Failed) -> None:
+    def compares(self, event: Comparing | Compared | ComparisonEnded | Cancelled | Failed) -> None:
         self._app.dialogues.compares(event)
 
     def too_long(self, event: TooLong) -> None:

@@ -20,7 +20,7 @@ from proposers.base import Proposer
 from proposers.draft import Draft
 from proposers.lookup import Lookup
 from proposers.off import Off
-from tests.engine.replies import finish
+from tests.engine.replies import finish, take_turns
 from tests.tiny import write_tiny
 
 GREEDY = Sampling(temperature=0.0)
@@ -69,6 +69,21 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
 
 def request(prompt: tuple[int, ...] = PROMPT, sampling: Sampling = GREEDY, **other: int | None) -> Request:
     return Request(prompt, sampling, seed=7, **{"max_tokens": 96, "k": 4, **other})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "warm"])
+def test_replies_that_take_turns_are_those_that_each_makes_alone(bench: Bench, sampling: Sampling) -> None:
+    """Lost otherwise: a comparison's replies, to another's cache, draws or drafts."""
+    pool = bench.proposers()
+    sets = [(pool[name],) for name in pool] + [(pool["lookup"], pool["draft"])]
+    wanted = request(sampling=sampling)
+    base = bench.engine(Off())
+    alone = [finish(base.twin(each), wanted) for each in sets]
+    for seed in range(3):
+        together = take_turns([base.twin(each) for each in sets], wanted, random.Random(seed))
+        for one, other in zip(alone, together, strict=True):
+            assert (one.token_ids, one.origins) == (other.token_ids, other.origins)
+            assert (one.drafted, one.k_history) == (other.drafted, other.k_history)
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "warm"])

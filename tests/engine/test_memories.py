@@ -23,7 +23,7 @@ from proposers.draft import Draft
 from proposers.lookup import Lookup
 from proposers.off import Off
 from tests.architectures import KINDS, Kind, write_architecture
-from tests.engine.replies import finish
+from tests.engine.replies import finish, take_turns
 
 LENGTH = 900
 GREEDY = Sampling(temperature=0.0)
@@ -104,6 +104,15 @@ def test_the_greedy_stream_is_the_same_whatever_is_drafted(bench: Bench, prompt:
         engine = bench.engine(Lookup(), Draft(bench.draft))
         bench.assert_plain(request(prompt, k), finish(engine, request(prompt, k)).token_ids, k)
     assert rejected > 0
+
+
+def test_replies_that_take_turns_change_no_token(bench: Bench) -> None:
+    """A reply is left and taken up again on a memory that others have used."""
+    pool = bench.proposers()
+    base = bench.engine(Off())
+    wanted = request(LONG)
+    for finished in take_turns([base.twin((each,)) for each in pool.values()], wanted, random.Random(1)):
+        bench.assert_plain(wanted, finished.token_ids)
 
 
 def test_proposers_and_lengths_that_change_in_mid_reply_change_no_token(bench: Bench) -> None:

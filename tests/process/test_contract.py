@@ -21,6 +21,7 @@ from app.process.messages import (
     Command,
     Compare,
     Compared,
+    ComparisonEnded,
     Count,
     Counted,
     Crashed,
@@ -50,7 +51,7 @@ from tests.tui.engine import LOADED, ScriptedEngine, finished
 ENDINGS: dict[type[Task], tuple[type[Event], ...]] = {
     Load: (Loaded,),
     Generate: (Done, TooLong),
-    Compare: (Compared,),
+    Compare: (ComparisonEnded,),
     SetProposer: (Switched, Asked),
     SetK: (Switched,),
     SetDraft: (Switched,),
@@ -117,7 +118,8 @@ class Obedient(ScriptedEngine):
             case Generate():
                 self.tell(Steps(number, ()))
             case Compare():
-                self.tell(Compared(number, "off", None, None, None, True))
+                self.tell(Compared(number, "off", None, None, None))
+                self.tell(ComparisonEnded(number))
             case Cancel():
                 self.tell(Done(command.identity, finished([], "cancelled")))
                 self.tell(Cancelled(command.identity))

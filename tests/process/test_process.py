@@ -14,8 +14,11 @@ import pytest
 from app.chat.message import Message
 from app.process.messages import (
     Cancel,
+    Cancelled,
     Compare,
     Compared,
+    Comparing,
+    ComparisonEnded,
     Count,
     Counted,
     Crashed,
@@ -163,8 +166,8 @@ def test_a_draft_that_fails_is_told_and_the_reply_goes_on(
         assert refused.problem == noted.sentence and done.finished.reason == "length"
         session.seen.clear()
         session.send(Compare(4, ASK, GREEDY, 1, ("off", "draft"), 8, 3))
-        session.until(Compared)
         assert session.until(Compared).problem == noted.sentence
+        assert session.until(Compared).finished and session.until(ComparisonEnded).identity == 4
         session.send(SetDraft(str(tiny_draft_path)))
         assert session.until(Switched).problem is None
         _, done = session.reply(generate(5, proposer="draft", k=3))
@@ -177,9 +180,14 @@ def test_a_comparison_says_which_draft_failed(tiny_path: Path, tmp_path: Path) -
     with serving(tiny_path) as session:
         session.send(SetDraft(str(broken)))
         session.until(Switched)
-        session.send(Compare(1, ASK, GREEDY, 1, ("off", "draft", "lookup"), 8, 3))
-        plain, draft, lookup = (session.until(Compared) for _ in range(3))
-    assert plain.finished and lookup.finished and lookup.last
+        session.send(Compare(1, ASK, GREEDY, 1, ("off", "draft", "lookup", "auto"), 8, 3))
+        rows = {row.proposer: row for row in (session.until(Compared) for _ in range(4))}
+        session.until(ComparisonEnded)
+        noted = [event for event in session.seen if isinstance(event, Noted)]
+        _, done = session.reply(generate(2, proposer="auto"))
+        assert done.finished.reason == "length" and len(noted) == 1
+    assert all(rows[name].finished for name in ("off", "lookup", "auto"))
+    draft = rows["draft"]
     assert draft.finished is None and "broken.gguf is switched off" in (draft.problem or "")
 
 
@@ -188,17 +196,36 @@ def test_compare_runs_each_proposer_and_says_where_replies_part(tiny_path: Path)
     with serving(tiny_path) as session:
         session.send(Compare(5, ASK, GREEDY, 1, names, 4, 32))
         rows = [session.until(Compared) for _ in names]
-    assert [row.proposer for row in rows] == list(names) and [row.last for row in rows] == [
-        False,
-        False,
-        True,
-    ]
-    off, lookup, draft = rows
+        session.until(ComparisonEnded)
+    assert [row.proposer for row in rows] == ["draft", "off", "lookup"]
+    draft, off, lookup = rows
     assert off.finished and off.divergence is None
     assert lookup.finished and (lookup.divergence is None) == (
         lookup.finished.token_ids == off.finished.token_ids
     )
     assert draft.finished is None and draft.problem
+
+
+def test_a_comparison_that_is_stopped_ends_once_and_the_next_question_is_answered(tmp_path: Path) -> None:
+    """Lost otherwise: the chat, which waits for the comparison's end."""
+    with serving(write_tiny(tmp_path / "roomy.gguf", context=8192, end_scale=0.0)) as session:
+        session.send(Compare(2, ASK, GREEDY, 1, ("off", "lookup", "auto"), 4, 7000))
+        while (grown := session.until(Comparing)).proposer != "lookup":
+            assert grown.proposer == "off"
+        session.send(Cancel(2))
+        assert session.until(Cancelled).identity == 2
+        told = [event for event in session.seen if isinstance(event, Comparing)]
+        rows = [event for event in session.seen if isinstance(event, Compared)]
+        # A reply that had not begun has no row.
+        assert [row.proposer for row in rows][:2] == ["off", "lookup"]
+        for row in rows:
+            assert row.finished and row.divergence is None and row.finished.reason == "cancelled"
+            own = [event for event in told if event.proposer == row.proposer]
+            assert row.finished.text.startswith("".join(event.text for event in own))
+            assert own[-1].left and 0 < own[-1].tokens <= len(row.finished.token_ids)
+        _, done = session.reply(generate(3, max_tokens=8))
+        assert done.finished.reason == "length"
+        assert not any(isinstance(event, (Compared, Cancelled, ComparisonEnded)) for event in session.seen)
 
 
 def test_a_killed_process_is_told_and_started_again(tiny_path: Path) -> None:

@@ -13,8 +13,10 @@ from app.chat.store import Store
 from app.engine.events import Prefill
 from app.process.messages import (
     Cancel,
+    Cancelled,
     Compare,
     Compared,
+    ComparisonEnded,
     Count,
     Counted,
     Crashed,
@@ -177,12 +179,12 @@ def test_regenerate_edit_walk_and_delete(tmp_path: Path) -> None:
             await chat.press("enter")
             assert chat.app.prompt.draft.text == "begun" and "Editing" not in chat.text
             assert [message.content for message in chat.engine.generate.messages] == ["Firstly"]
-            await chat.press("alt+up")
+            await chat.press("alt+p")
             await chat.until(lambda: "Stop the reply first." in chat.text)
             chat.engine.reply("Three.")
             await chat.settle()
             assert "Three." in chat.text and "‹ 3/3 ›" in chat.text and "Firstly" in chat.text
-            await chat.press("alt+up", "alt+up")
+            await chat.press("alt+p", "alt+p")
             assert "One." in chat.text and "‹ 1/3 ›" in chat.text and "Firstly" not in chat.text
             # What follows a version is shown with that one.
             await chat.press("ctrl+c")
@@ -196,6 +198,8 @@ def test_regenerate_edit_walk_and_delete(tmp_path: Path) -> None:
             await chat.settle()
             assert "Two." in chat.text and "And on." not in chat.text
             # In its place, so that the next click walks on.
+            chat.app.clear_notifications()
+            await chat.settle()
             assert "‹ 2/3 ›" in chat.text.splitlines()[row]
             chat.app.prompt.focus_editor()
             await chat.type("/delete")
@@ -439,12 +443,10 @@ def test_compare_shows_each_proposer(tmp_path: Path) -> None:
             await chat.press("f5")
             command = chat.engine.sent[-1]
             assert isinstance(command, Compare)
-            assert command.proposers == ("off", "lookup", "skip") and command.seed == 1
+            assert command.proposers == ("off", "lookup", "skip", "auto") and command.seed == 1
             for name in command.proposers:
-                last = name == "skip"
-                chat.engine.tell(
-                    Compared(command.identity, name, finished([step("Done.")]), None, None, last)
-                )
+                chat.engine.tell(Compared(command.identity, name, finished([step("Done.")]), None, None))
+            chat.engine.tell(ComparisonEnded(command.identity))
             await chat.settle()
             assert "lookup" in chat.text and "skip" in chat.text and "100" in chat.text
             await chat.press("escape")
@@ -463,7 +465,7 @@ def test_what_escape_stops_is_called_what_it_is(tmp_path: Path) -> None:
             chat.engine.reply("Done.")
             await chat.settle()
             assert "Esc stops" not in chat.text
-            await chat.press("f5", "escape")
+            await chat.press("f5", "escape", "escape")
             command = chat.engine.last(Compare)
             assert isinstance(command, Compare) and chat.engine.sent[-1] == Cancel(command.identity)
             # The engine has yet to hear of it.
@@ -473,10 +475,17 @@ def test_what_escape_stops_is_called_what_it_is(tmp_path: Path) -> None:
             for key in ("ctrl+n", "ctrl+r", "f5"):
                 await chat.press(key)
             await chat.until(lambda: chat.text.count("Stop the comparison first.") == 3)
-            chat.engine.tell(Compared(command.identity, "off", finished([], "cancelled"), None, None, True))
+            chat.engine.tell(Compared(command.identity, "off", finished([], "cancelled"), None, None))
+            chat.engine.tell(Cancelled(command.identity))
             await chat.settle()
             assert "waits:" not in chat.text
             assert chat.engine.generate.messages[-1].content == "Too early"
+            chat.engine.reply("Now.")
+            await chat.settle()
+            await chat.press("f5")
+            chat.engine.tell(Crashed("was killed by SIGKILL", ""))
+            await chat.settle()
+            assert "Compare · failed" in chat.text and "The engine was killed by SIGKILL" in chat.text
 
     run(body)
 

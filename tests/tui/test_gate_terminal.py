@@ -27,6 +27,7 @@ from app.process.messages import (
     Command,
     Compare,
     Compared,
+    ComparisonEnded,
     Crashed,
     Divergence,
     Done,
@@ -107,9 +108,10 @@ class HostileEngine(ScriptedEngine):
             done = finished([step("a")])
             parting = Divergence(0, f"way-one{CONTROLS}", f"way-two{CONTROLS}", 0.01)
             identity = command.identity
-            self.tell(Compared(identity, "off", done, None, None, False))
-            self.tell(Compared(identity, "lookup", done, parting, None, False))
-            self.tell(Compared(identity, "skip", None, None, f"way-not-run {HOSTILE}", True))
+            self.tell(Compared(identity, "off", done, None, None))
+            self.tell(Compared(identity, "lookup", done, parting, None))
+            self.tell(Compared(identity, "skip", None, None, f"way-not-run {HOSTILE}"))
+            self.tell(ComparisonEnded(identity))
 
     def _load(self) -> None:
         if self._crashed:

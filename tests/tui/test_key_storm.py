@@ -17,11 +17,13 @@ from app.engine.events import Prefill
 from app.process.messages import (
     Asked,
     Cancel,
+    Cancelled,
     Candidate,
     Command,
     Compare,
     Compared,
     Comparing,
+    ComparisonEnded,
     Count,
     Counted,
     Done,
@@ -140,12 +142,12 @@ class Answering(ScriptedEngine):
 
     def _comparison(self, command: Compare) -> Iterable[Event]:
         for name in command.proposers:
-            yield Comparing(command.identity, name, 1)
-            stopped = command.identity in self._cancelled
-            last = stopped or name == command.proposers[-1]
-            yield Compared(command.identity, name, finished([step("word")]), None, None, last)
-            if stopped:
+            yield Comparing(command.identity, name, "word", 1, 0.1, None)
+            yield Compared(command.identity, name, finished([step("word")]), None, None)
+            if command.identity in self._cancelled:
+                yield Cancelled(command.identity)
                 return
+        yield ComparisonEnded(command.identity)
 
 
 @asynccontextmanager
@@ -194,7 +196,8 @@ def test_escape_closes_a_dialogue_that_is_not_drawn_yet(tmp_path: Path, opening:
             await answered(chat)
             opened: list[Screen[object]] = []
             chat.app.screen_change_signal.subscribe(chat.app, opened.append, immediate=True)
-            type_ahead(chat.app, opening, "escape")
+            # The first one stops a comparison.
+            type_ahead(chat.app, opening, *["escape"] * (2 if opening == "f5" else 1))
             await chat.until(lambda: len(opened) == 2)
             assert opened[1] is front(chat.app) is chat.app.chat_screen
 
@@ -260,7 +263,7 @@ def test_the_palette_runs_one_command_and_takes_no_key_afterwards(tmp_path: Path
             type_ahead(chat.app, "ctrl+p", "pagedown", "up")
             await chat.settle()
             assert isinstance(front(chat.app), Palette)
-            await chat.until(lambda: "new chat" in chat.text)
+            await chat.until(lambda: "/explain" in chat.text)
             type_ahead(chat.app, "enter", "enter", "escape", "x", "y")
             await chat.settle()
             assert not isinstance(front(chat.app), Palette)

@@ -91,8 +91,8 @@ def test_a_document_is_pasted_summarised_compared_and_resumed(home: Home) -> Non
         terminal.key("f2")
         terminal.wait_for("skip · k auto")
         terminal.key("f5")
-        terminal.wait_for("Each speedup is against the plain")
-        for proposer in ("off", "lookup", "skip"):
+        terminal.wait_for("speedups are over it")
+        for proposer in ("off", "lookup", "skip", "auto"):
             terminal.wait_for(re.compile(rf"│ +{proposer} +[\d,.]+ +(?:[\d.]+×|–|never drafted) +[\d.]+ "))
         terminal.close("─ Compare ─")
         # The copy that skips layers was written long ago.

@@ -1,4 +1,4 @@
-"""The comparison of proposers on one prompt: a table and bars that fill in while it runs."""
+"""The comparison of proposers on one prompt: two replies side by side, and a table of all that fills in."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from textual.app import ComposeResult, RenderResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical, VerticalScroll
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.geometry import Size
 from textual.message import Message
@@ -18,15 +18,30 @@ from app.chat.export import write_new
 from app.chat.gate import clean
 from app.engine.settings import Sampling
 from app.errors import SpecchatError
-from app.process.messages import Compared
-from app.process.report import Report, build
+from app.process.messages import Cancelled, Compared, Comparing, ComparisonEnded, Failed
+from app.process.report import Report, Row, build
 from app.process.report_svg import as_svg
-from app.process.report_text import HEADINGS, as_json, as_markdown, basis, cells, line, notes, settings
+from app.process.report_text import (
+    HEADINGS,
+    as_json,
+    as_markdown,
+    basis,
+    cells,
+    line,
+    notes,
+    rate,
+    settings,
+    speedup,
+)
 from app.tui.compare.picture import bars
 from app.tui.dialogs.dialogue import Dialogue
 
+WIDE = 110
+News = Comparing | Compared
+End = ComparisonEnded | Cancelled | Failed
+_ENDED = {ComparisonEnded: "done", Cancelled: "stopped", Failed: "failed"}
 _FORMATS = {"md": as_markdown, "json": as_json, "svg": as_svg}
-_HINT = "Each proposer answers the same prompt with the same seed; the first text is held against the others."
+_HINT = "Each proposer answers the same prompt with the same seed, block by block in turn."
 _TOO_EARLY = "Nothing is measured yet: wait for the first reply."
 
 
@@ -54,18 +69,48 @@ class Bars(Widget):
         return bars(self._report, self._proposers, self.content_size.width, theme)
 
 
+class Column(VerticalScroll):
+    """One proposer's reply as it grows, its figures in the border."""
+
+    def __init__(self, proposer: str) -> None:
+        super().__init__()
+        self.proposer = proposer
+        self._text = ""
+        self._shown = Static(markup=False)
+
+    def compose(self) -> ComposeResult:
+        yield self._shown
+
+    def show(self, text: str, figures: str) -> None:
+        """The whole text so far, and what is said of it."""
+        name = "plain (off)" if self.proposer == "off" else self.proposer
+        self.border_title = Content(f"{name} · {figures}")
+        if text != self._text:
+            self._text = text
+            self._shown.update(text)
+            self.call_after_refresh(self._follow)
+
+    def _follow(self) -> None:
+        """Keep the newest line in sight, until somebody scrolls; what is anchored too early hangs at the
+        bottom."""
+        if self.max_scroll_y and not self.is_anchored:
+            self.anchor()
+
+
 class CompareScreen(Dialogue[None]):
-    """Opens before the first reply; `progress` and `add` fill it in. Esc stops what still runs.
+    """Opens before the first reply; `take` fills it in. Esc stops what still runs, then it closes.
 
     folder: where exports are written.
     """
 
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text("utf-8")
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]  # noqa: RUF012 - as Textual declares it
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("m", "export('md')", "Markdown"),
         Binding("j", "export('json')", "JSON"),
         Binding("s", "export('svg')", "SVG"),
         Binding("y", "copy", "copy"),
+        Binding("escape", "stop", "stop"),
         Binding("escape", "leave", "close"),
     ]
 
@@ -93,22 +138,30 @@ class CompareScreen(Dialogue[None]):
         self._proposers = proposers
         self._folder = folder or Path.cwd()
         self._compared: tuple[Compared, ...] = ()
-        self._growing: tuple[str, int] | None = None
-        self._over = False
-        self._ready = False
+        # The last news of each reply, and the texts.
+        self._growing: dict[str, Comparing] = {}
+        self._texts: dict[str, str] = {}
+        self._latest = ""
+        self._left: float | None = None
+        self._ended: End | None = None
+        self._stopping = self._ready = False
         self._said = ("", False)
 
     @property
     def report(self) -> Report:
-        """What is known so far."""
-        return build(*self._about, self._compared)
+        """What is known so far, in the order of the proposers."""
+        done = {compared.proposer: compared for compared in self._compared}
+        return build(*self._about, [done[name] for name in self._proposers if name in done])
 
     def compose(self) -> ComposeResult:
         report = self.report
-        with VerticalScroll(id="dialog") as dialog:
-            dialog.border_title = "Compare"
+        with VerticalScroll(id="dialog"):
             yield Static(report.title, id="title", markup=False)
             yield Static(settings(report), id="settings", markup=False)
+            with Horizontal(id="columns"):
+                # Plain decoding beside what the chat would do by itself.
+                for name in dict.fromkeys((self._proposers[0], self._proposers[-1])):
+                    yield Column(name)
             yield Static(id="table", markup=False)
             yield Bars(self._proposers, id="picture")
             yield Static(id="notes", markup=False)
@@ -121,24 +174,21 @@ class CompareScreen(Dialogue[None]):
         self._draw()
         self.say(*self._said)
 
-    def progress(self, proposer: str, tokens: int) -> None:
-        """This proposer's reply grows; it has so many tokens."""
-        self._growing = (clean(proposer), tokens)
-        if self._ready:
-            self._draw_table(self.report)
-
-    def add(self, compared: Compared) -> None:
-        """A proposer's reply is there."""
-        self._compared = (*self._compared, compared)
-        self._growing = None
-        self._over = self._over or compared.last
+    def take(self, event: News | End) -> None:
+        """What the engine tells of the comparison."""
+        if isinstance(event, Comparing):
+            name = self._latest = event.proposer
+            self._growing[name] = event
+            self._texts[name] = self._texts.get(name, "") + clean(event.text)
+            self._left = event.left
+        elif isinstance(event, Compared):
+            self._compared = (*self._compared, event)
+        else:
+            self._ended = event
+            if isinstance(event, Failed):
+                self.say(event.message, problem=True)
+            self.refresh_bindings()
         self._draw()
-
-    def fail(self, message: str) -> None:
-        """The comparison could not go on: one sentence that says what to do."""
-        self._over, self._growing = True, None
-        self._draw()
-        self.say(message, problem=True)
 
     def say(self, sentence: str, problem: bool = False) -> None:
         """Show one line above the keys."""
@@ -167,36 +217,64 @@ class CompareScreen(Dialogue[None]):
         else:
             self.say(_TOO_EARLY)
 
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Esc stops what runs; where nothing does, or when asked once more, it closes."""
+        runs = self._ended is None and not self._stopping
+        return {"stop": runs, "leave": not runs}.get(action, True)
+
+    def action_stop(self) -> None:
+        """Stop what runs and keep what is there."""
+        self._stopping = True
+        self.post_message(self.Stopped())
+        self.refresh_bindings()
+        self._draw()
+
     def action_leave(self) -> None:
-        """Stop what runs, and close."""
-        if not self._over:
-            self.post_message(self.Stopped())
+        """Close."""
         self.dismiss(None)
 
     def _draw(self) -> None:
         if not self._ready:
             return
         report = self.report
-        self._draw_table(report)
+        rows = {row.proposer: row for row in report.rows}
+        self.query_one("#dialog").border_title = f"Compare · {self._state()}"
+        for column in self.query(Column):
+            row = rows.get(column.proposer)
+            column.show(self._texts.get(column.proposer, ""), self._figures(column.proposer, row))
+        self.query_one("#table", Static).update(Content("\n").join(self._lines(rows)))
         self.query_one(Bars).show(report)
         said = (basis(report), *notes(report)) if self._compared else (_HINT,)
         self.query_one("#notes", Static).update(Content("\n".join(said)))
 
-    def _draw_table(self, report: Report) -> None:
-        self.query_one("#table", Static).update(Content("\n").join(self._lines(report)))
+    def _state(self) -> str:
+        if self._ended is not None:
+            return _ENDED[type(self._ended)]
+        if self._stopping:
+            return "stopping …"
+        return "reading the prompt …" if self._left is None else f"about {self._left:.0f} s left"
 
-    def _lines(self, report: Report) -> list[Content]:
-        done = {row.proposer: row for row in report.rows}
+    def _figures(self, name: str, row: Row | None) -> str:
+        """A column's tokens per second and seconds of decoding, and at its end what they come to."""
+        growing = self._growing.get(name)
+        if growing is None or not growing.seconds:
+            return "could not run" if row and row.problem else "waiting" if self._ended is None else "not run"
+        told = f"{rate(growing.tokens / growing.seconds)} tok/s · {growing.seconds:.1f} s"
+        return f"{told} · {speedup(row)}" if row is not None and row.problem is None else told
+
+    def _lines(self, rows: dict[str, Row]) -> list[Content]:
         lines = [Content.styled(line(HEADINGS), "$muted")]
         for name in self._proposers:
-            row = done.get(name)
+            row, growing = rows.get(name), self._growing.get(name)
             if row is not None:
-                style = "$muted" if row.outcome == "failed" else ""
-                lines.append(Content.styled(line(cells(row)), style))
-            elif self._growing is not None and self._growing[0] == name:
-                said = f"running … {self._growing[1]} tokens"
-                lines.append(Content.styled(line((name, "–", "–", "–", "–", said)), "$accent"))
-            else:
-                said = "not run" if self._over else "waiting"
-                lines.append(Content.styled(line((name, "–", "–", "–", "–", said)), "$muted"))
+                lines.append(Content.styled(line(cells(row)), "$muted" if row.outcome == "failed" else ""))
+                continue
+            speed, said = "–", "waiting" if self._ended is None else "not run"
+            if growing is not None and growing.seconds:
+                speed = rate(growing.tokens / growing.seconds)
+                said = f"{growing.tokens} token{'s' * (growing.tokens != 1)}"
+            runs = name == self._latest and self._ended is None
+            lines.append(
+                Content.styled(line((name, speed, "–", "–", "–", said)), "$accent" if runs else "$muted")
+            )
         return lines
