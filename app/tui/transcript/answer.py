@@ -224,7 +224,7 @@ class AnswerLines:
             self._earned = sentence(answer)
         how = ending(answer.end, drawing.keys.go_on)
         earned = self._earned.removesuffix(".") if how else self._earned
-        runs = [[Run(earned, palette.faint)]] if earned else []
+        runs = [[Run(earned, palette.muted)]] if earned else []
         if how:
             runs.append([Run(how, palette.warning if cut_short(answer) else palette.muted)])
         if not runs:
