@@ -66,6 +66,8 @@ class AnswerLines:
         self._traceable = True
         self._state = ""
         self._turned: set[int] = set()
+        # Counted once: it looks at every token.
+        self._earned: str | None = None
         self._sections: list[_Section] = []
         if answer is not None:
             self.text = clean(answer.text)
@@ -211,10 +213,11 @@ class AnswerLines:
         if self._growing or answer is None:
             return []
         palette = drawing.palette
-        earned, how = sentence(answer), ending(answer.end, drawing.keys.go_on)
-        if how:
-            earned = earned.removesuffix(".")
-        runs = [[Run(earned, palette.faint)]] if earned else []
+        if self._earned is None:
+            self._earned = sentence(answer)
+        how = ending(answer.end, drawing.keys.go_on)
+        earned = self._earned.removesuffix(".") if how else self._earned
+        runs = [[Run(earned, palette.muted)]] if earned else []
         if how:
             runs.append([Run(how, palette.warning if cut_short(answer) else palette.muted)])
         lines = items(self._explained(drawing), drawing.width, Run("   ", palette.body), "foot")
