@@ -27,6 +27,7 @@ from hypothesis.stateful import (
 )
 
 from app.chat.conversation import Question
+from app.chat.store import Store
 from app.process.client import EngineClient
 from app.process.messages import SetDraft, SetProposer
 from app.session import state
@@ -45,36 +46,28 @@ STEPS_OF_ONE_WALK = 125
 # left to the words that are typed.
 KEYS = (
     *(
-        "escape",
-        "escape",
-        "escape",
-        "enter",
-        "up",
-        "down",
-        "tab",
-        "f2",
-        "f3",
-        "f4",
-        "f5",
-        "f6",
-        "f7",
-        "f8",
-        "f9",
+        [
+            "escape",
+            "escape",
+            "escape",
+            "enter",
+            "up",
+            "down",
+            "tab",
+            "f1",
+            "f2",
+            "f3",
+            "f4",
+            "f5",
+            "f6",
+            "f7",
+            "f8",
+            "f9",
+            "pageup",
+            "pagedown",
+        ]
     ),
-    *(
-        "ctrl+n",
-        "ctrl+r",
-        "ctrl+t",
-        "ctrl+l",
-        "alt+p",
-        "alt+n",
-        "f1",
-        "ctrl+p",
-        "pageup",
-        "pagedown",
-        "ctrl+up",
-    ),
-    *("ctrl+t", "alt+up", "alt+up", "alt+down"),
+    *(["ctrl+n", "ctrl+r", "ctrl+t", "ctrl+l", "ctrl+p", "ctrl+up", "ctrl+down", "alt+p", "alt+n"]),
 )
 
 
@@ -213,7 +206,7 @@ class Walk(RuleBasedStateMachine):
 
     @rule()
     def finish(self) -> None:
-        """What is being done ends by itself. What was asked is where it belongs, and no other chat changed."""
+        """What is being done ends by itself; what was asked is where it belongs, no other chat changed."""
 
         async def step() -> None:
             await self.until(self.idle, "it does not end")
