@@ -45,29 +45,10 @@ STEPS_OF_ONE_WALK = 125
 # What acts on the chat, or opens what acts on it. Keys that write into a text, or take text out of it, are
 # left to the words that are typed.
 KEYS = (
-    *(
-        [
-            "escape",
-            "escape",
-            "escape",
-            "enter",
-            "up",
-            "down",
-            "tab",
-            "f1",
-            "f2",
-            "f3",
-            "f4",
-            "f5",
-            "f6",
-            "f7",
-            "f8",
-            "f9",
-            "pageup",
-            "pagedown",
-        ]
-    ),
-    *(["ctrl+n", "ctrl+r", "ctrl+t", "ctrl+l", "ctrl+p", "ctrl+up", "ctrl+down", "alt+p", "alt+n"]),
+    *("escape", "escape", "escape", "enter", "up", "down", "tab", "pageup", "pagedown"),
+    *(f"f{number}" for number in range(1, 10)),
+    *(f"ctrl+{key}" for key in ("n", "r", "t", "l", "p", "up", "down")),
+    *("alt+p", "alt+n"),
 )
 
 
