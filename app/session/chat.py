@@ -11,6 +11,7 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Literal, Protocol, TypeVar
 
 from app.chat.conversation import Answer, Conversation, End, Question
@@ -144,6 +145,8 @@ class Chat:
         # Commands that have not ended yet, and the numbers of the newest of their kinds.
         self._open: dict[int, Task] = {}
         self._identity = self._switching = self._measuring = 0
+        # How often an engine was started.
+        self._run = 0
         self._saved = 0.0
 
     # What a person does ---------------------------------------------------------------------
@@ -406,7 +409,8 @@ class Chat:
             case Counted():
                 self._counted(event)
             case Crashed():
-                self._crashed(event)
+                if event.run == self._run:
+                    self._crashed(event)
             case Failed():
                 self._failed(event, command)
             case LeftOut() | Reading() | Steps() | Done() | TooLong():
@@ -414,11 +418,12 @@ class Chat:
                     self._replies(event, self.state.growing)
             case Comparing() | Compared() | ComparisonEnded():
                 self._compares(event)
+                self._go_on()
             case Cancelled():
                 if isinstance(self.state, state.Replying) and self.state.identity == event.identity:
                     self._cut_short("cancelled")
-                else:
-                    self._compares(event)
+                self._compares(event)
+                self._go_on()
 
     def _replies(self, event: LeftOut | Reading | Steps | Done | TooLong, growing: Growing) -> None:
         match event:
@@ -495,7 +500,6 @@ class Chat:
                 # What was written for one of its proposers was told as being loaded.
                 self.engine = READY
                 self._enter(state.Ready())
-                self._go_on()
 
     def _is_loaded(self, event: Loaded) -> None:
         if not isinstance(self.state, state.Loading) or self.state.identity != event.identity:
@@ -508,6 +512,7 @@ class Chat:
         self._measure()
         if then != "nothing":
             self._answer(then)
+        self._go_on()
 
     def _switched(self, event: Switched, command: Task | None) -> None:
         self.options, self.draft = event.options, event.draft
@@ -549,6 +554,7 @@ class Chat:
             self._show(READY if self.loaded is not None else self.engine)
         elif isinstance(current, state.Comparing):
             self._compares(event)
+            self._go_on()
         elif isinstance(current, state.Loading) and current.identity == event.identity:
             self._enter(state.Stopped(running=True, then=current.then))
             self._show(EngineState("stopped"))
@@ -596,11 +602,16 @@ class Chat:
         self.engine = engine
         self._view.state_changed()
 
+    def _hear(self, run: int, event: Event) -> None:
+        """Pass on what the engine of this start says. Its death may be heard of when another has begun."""
+        self._deliver(replace(event, run=run) if isinstance(event, Crashed) else event)
+
     def _send(self, command: Command) -> int:
         """Send a command, to an engine that may have to be started first; its identity."""
         if isinstance(self.state, state.Stopped) and not self.state.running:
             self.state = replace(self.state, running=True)
-            self._link.start(self._deliver)
+            self._run += 1
+            self._link.start(partial(self._hear, self._run))
         self._identity += 1
         numbered = replace(command, identity=self._identity)
         self._open[numbered.identity] = numbered
@@ -660,8 +671,8 @@ class Chat:
         self._view.figures_changed()
 
     def _go_on(self) -> None:
-        """Ask what waited for the engine."""
-        if self.queued:
+        """Ask what waited for the engine, once nothing else is done."""
+        if self.queued and isinstance(self.state, state.Ready):
             question, self.queued = self.queued[0], self.queued[1:]
             self._view.queue_changed()
             self.send(question)
@@ -675,7 +686,7 @@ class Chat:
 
     def _measure(self) -> None:
         """Find out how many tokens the conversation has, as it would be sent now."""
-        self.used = None if self.conversation.exchanges else 0
+        self._measuring, self.used = 0, None if self.conversation.exchanges else 0
         if self.loaded is not None and not self.busy and self.conversation.exchanges:
             self._measuring = self._send(Count(messages=self.conversation.spoken()))
         self._view.figures_changed()
