@@ -28,8 +28,8 @@ from app.tui.transcript.top import WELCOME, earlier_lines, welcome_lines
 # So many exchanges are laid out at once, the newest first; older ones when the reader comes to them.
 LAID_OUT = 20
 
-# After text that is slow to draw, such as a table of hundreds of rows, so many times as long nothing is drawn:
-# neither keys nor the model are to wait for it. A rest that would hold up no batch of tokens is none.
+# After text that is slow to draw, such as a table of hundreds of rows, nothing is drawn for so many times as
+# long: neither keys nor the model are to wait for it. A rest that would hold up no batch of tokens is none.
 RESTS = 10
 SHORTEST_REST = 0.15
 
