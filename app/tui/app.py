@@ -50,7 +50,7 @@ from app.tui.small import TooSmall
 from app.tui.starters.starters import Starters
 from app.tui.theme import THEMES
 from app.tui.transcript.answer import Keys
-from app.tui.transcript.code_blocks import code_blocks
+from app.tui.transcript.code_blocks import code_blocks, parser
 from app.tui.transcript.colouring import LEVELS, Level
 from app.tui.transcript.transcript import Transcript
 from app.tui.view import FIGURES_SECONDS, PaneView
@@ -192,6 +192,8 @@ class SpecchatApp(App[None], inherit_bindings=False):
         for notice in self.options.notices:
             self.view.say(notice, "warning")
         self.chat.start()
+        # Loaded now, while the model is: else tokens of the first reply wait for it.
+        parser()
 
     def _leave_on_signals(self) -> None:
         """Give the terminal back before an end from outside, as after one from inside."""
