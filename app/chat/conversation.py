@@ -19,7 +19,10 @@ End = Literal["stop", "length", "stop_string", "context", "cancelled", "crashed"
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """A reply's speed, as the line under it shows it. None where a figure was not measured."""
+    """A reply's speed, and what speculation gave it. None where a figure was not measured.
+
+    proposer: those that drafted, or that were on where none did. acceptance_rate: None where none did.
+    """
 
     proposer: str
     tokens: int

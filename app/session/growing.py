@@ -1,4 +1,4 @@
-"""The reply that is being written, put together from passes; and its figures for the line under it."""
+"""The reply that is being written, put together from passes; and its figures."""
 
 from __future__ import annotations
 

@@ -424,7 +424,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
 
     def action_copy_answer(self) -> None:
         answer = self._last_answer()
-        self.copy_text(answer) if answer else self.view.say("There is no answer to copy yet.")
+        self.copy_text(answer) if answer else self.view.say("No answer to copy yet.")
 
     def action_copy_code(self) -> None:
         blocks = code_blocks(self._last_answer())
@@ -515,7 +515,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
         field = BY_PATH[section, name]
         with self._saying(field.title):
             if self.dialogues.keep(put(self.settings, field, typed(field, text))):
-                self.view.say(f"{field.title} {text}, kept in the settings.")
+                self.view.say(f"{field.title} {text}, saved to the settings.")
 
     def copy_text(self, text: str) -> str:
         """Copy, say how, and return what was said."""
@@ -567,9 +567,9 @@ class SpecchatApp(App[None], inherit_bindings=False):
             if action.slash and action.name != "command_palette":
                 for choice in action.choices or ("",):
                     title = f"/{action.slash} {choice}".ljust(14) + action.summary
-                    yield SystemCommand(
-                        title, shown_keys(self._keys[action.name]), partial(self.perform, action, choice)
-                    )
+                    keys = self._keys[action.name]
+                    perform = partial(self.perform, action, choice)
+                    yield SystemCommand(title, shown_keys(keys) if keys else action.group, perform)
 
     async def perform(self, action: Action, argument: str = "") -> None:
         """Do what its slash command does with this argument."""

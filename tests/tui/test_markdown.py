@@ -127,8 +127,8 @@ def test_what_grows_letter_by_letter_is_what_is_drawn_at_once(text: str) -> None
         ("a &amp; «b &lt; c» \\* «\\* `d e`» f", "b < c* d e"),
         ("[one «two](http://a.b/two) two» two", "twohttp://a.b/two two"),
         ("| a | «b» |\n|---|---|\n| «b» | c |", "bb"),
-        ("1. one\n\n   ```py\n   x = «1\n     y» = 2\n   ```", "1  y"),
-        ("    «a\n     b» c", "a b"),
+        ("1. one\n\n   ```py\n   x = «1\n     y» = 2\n   ```", "1y"),
+        ("    «a\n     b» c", "ab"),
     ],
 )
 def test_accepted_text_is_marked_wherever_it_stands(text: str, marked: str) -> None:

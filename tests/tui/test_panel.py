@@ -281,7 +281,7 @@ def test_why_nothing_was_drafted_is_said() -> None:
         "predicted gain, last pass",
         "none: no guess would gain",
     ]
-    for pause, said in (("measuring", "being timed"), ("resting", "worth a guess")):
+    for pause, said in (("measuring", "timing plain speed"), ("resting", "nothing to guess")):
         assert said in told(replace(figures, pause=pause))[1]  # type: ignore[arg-type]
     assert not told(replace(figures, fixed_k=4)) and not told(replace(figures, setting="off"))
 

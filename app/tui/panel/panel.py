@@ -42,15 +42,16 @@ _LABEL = 12
 # Less of the prompt than this share read again is not worth a line.
 _AGAIN = 0.05
 
+# No longer than the narrowest panel.
 _REFUSALS: dict[Refusal, str] = {
     "small": f"not worth it: under {LEAST_GAIN - 1.0:.0%}".replace("%", " %"),
-    "unread": "not worth it: much to read first",
+    "unread": "waits: has to read first",
     "paused": "paused: recent guesses missed",
-    "risky": "not yet: too costly if it misses",
+    "risky": "waits: costly if it misses",
 }
 _PAUSES: dict[Pause, str] = {
-    "measuring": "none: plain passes are being timed",
-    "resting": "none: nothing was worth a guess lately",
+    "measuring": "none: timing plain speed",
+    "resting": "none: nothing to guess now",
 }
 
 _TEACHING = (
@@ -186,13 +187,17 @@ def state_text(figures: PanelFigures, state: EngineState) -> tuple[str, str]:
         done = f"{whole(figures.read)} of {whole(figures.to_read)}"
         return f"reading again {done}" if figures.mostly_again else f"reading {done} tokens", "$accent"
     if figures.phase == "writing":
-        return f"writing · {whole(figures.kept)} tokens", "$accent"
+        return f"writing · {_tokens(figures.kept)}", "$accent"
     if figures.next_up is not None:
         # The figures stay those of the reply that was made.
         setting, fixed_k = figures.next_up
         length = "" if setting == "off" else f" · {draft_length(setting, fixed_k)}"
         return f"next: {shown_name(setting)}{length}", "$accent"
-    return ("idle" if figures.phase == "idle" else f"done · {whole(figures.kept)} tokens"), "$muted"
+    return ("idle" if figures.phase == "idle" else f"done · {_tokens(figures.kept)}"), "$muted"
+
+
+def _tokens(count: int) -> str:
+    return f"{count:,} token{'' if count == 1 else 's'}"
 
 
 def progress(figures: PanelFigures, state: EngineState) -> float | None:
@@ -263,7 +268,7 @@ def why_lines(figures: PanelFigures, theme: str) -> list[Content]:
         said = f"k {value.k:<3}{gain:>+7} %"
         lines.append(Content.assemble((shown_name(value.proposer).ljust(8), style), (said, "$muted")))
         if value.refused is not None:
-            lines.append(Content.assemble((f"  {_REFUSALS[value.refused]}", "$muted")))
+            lines.append(Content.assemble((_REFUSALS[value.refused], "$muted")))
     if not lines:
         reason = "none: no guess would gain" if figures.pause is None else _PAUSES[figures.pause]
         lines.append(Content.assemble((reason, "$muted")))
@@ -285,9 +290,10 @@ def unavailable_lines(options: Sequence[Option], width: int) -> list[Content]:
 
 def _head(figures: PanelFigures, state: EngineState, width: int, theme: str) -> list[Content]:
     share = progress(figures, state)
+    name = title(figures, theme)
+    length = Content.assemble((f" · {draft_length(figures.setting, figures.fixed_k)}", "$muted"))
     return [
-        title(figures, theme)
-        + Content.assemble((f" · {draft_length(figures.setting, figures.fixed_k)}", "$muted")),
+        name if name.cell_length + length.cell_length > width else name + length,
         Content.assemble(state_text(figures, state)),
         Content() if share is None else Content.assemble((bar(share, width), "$accent")),
     ]

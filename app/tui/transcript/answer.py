@@ -66,6 +66,8 @@ class AnswerLines:
         self._traceable = True
         self._state = ""
         self._turned: set[int] = set()
+        # Counted once: it looks at every token.
+        self._earned: str | None = None
         self._sections: list[_Section] = []
         if answer is not None:
             self.text = clean(answer.text)
@@ -161,7 +163,8 @@ class AnswerLines:
         section.lines += section.text.lines
         if ink and last and not self._growing:
             # What was drafted where the answer ended.
-            rest = ink.rejected(*self._trail.ghosts(section.text.inked, len(self.text) + 1))
+            ghosts = self._trail.ghosts(section.text.inked, len(self.text) + 1)
+            rest = ink.rejected(ghosts, palette.body)
             section.lines += flow(rest, drawing.width, f"part {index}") if rest else []
 
     def _ink(self, drawing: Drawing) -> TrailInk | None:
@@ -189,15 +192,17 @@ class AnswerLines:
         """Put the lines together after something beside the text changed."""
         palette = drawing.palette
         name = [Run(clean(drawing.model_name), palette.model)]
-        ink = self._ink(drawing) if self.legend else None
-        # In the line of the name: where it comes as the first guess is right, the text must not move.
-        entries = [name, *legend(ink, palette.faint)] if ink else [name]
-        lines = items(entries, drawing.width, Run("   ", palette.body), "model")
+        lines = flow(name, drawing.width, "model")
+        if self._growing:
+            # In the line of the name as far as that has room: the text must not move when a guess is right.
+            entries = [name, *self._explained(drawing)]
+            lines = items(entries, drawing.width, Run("   ", palette.body), "model")[: len(lines)]
         for number, section in enumerate(self._sections):
             if number:
                 lines.append(replace(_BLANK, block=f"part {number}", place=section.part.start))
             lines += section.lines
-        state = self._state or ("…" if self._growing and not self.text.strip() else "")
+        written = any(section.lines for section in self._sections)
+        state = self._state or ("…" if self._growing and not written else "")
         if state:
             lines += flow([Run(state, palette.faint)], drawing.width, "state")
         lines += self._foot(drawing)
@@ -208,15 +213,21 @@ class AnswerLines:
         if self._growing or answer is None:
             return []
         palette = drawing.palette
-        earned, how = sentence(answer), ending(answer.end, drawing.keys.go_on)
-        if how:
-            earned = earned.removesuffix(".")
-        runs = [[Run(earned, palette.faint)]] if earned else []
+        if self._earned is None:
+            self._earned = sentence(answer)
+        how = ending(answer.end, drawing.keys.go_on)
+        earned = self._earned.removesuffix(".") if how else self._earned
+        runs = [[Run(earned, palette.muted)]] if earned else []
         if how:
             runs.append([Run(how, palette.warning if cut_short(answer) else palette.muted)])
-        if not runs:
-            return []
-        return [replace(_BLANK, block="foot"), *items(runs, drawing.width, Run(" · ", palette.faint), "foot")]
+        lines = items(self._explained(drawing), drawing.width, Run("   ", palette.body), "foot")
+        lines += items(runs, drawing.width, Run(" · ", palette.faint), "foot")
+        return [replace(_BLANK, block="foot"), *lines] if lines else []
+
+    def _explained(self, drawing: Drawing) -> list[list[Run]]:
+        """What the colours mean, if this answer is the one that says it."""
+        ink = self._ink(drawing) if self.legend else None
+        return legend(ink, drawing.palette.faint) if ink else []
 
 
 _BLANK = flow([], 80)[0]

@@ -102,12 +102,13 @@ class TrailInk:
             if ghosts:
                 at = ghosts[0][0]
                 if at <= start:
-                    found += self.rejected(ghosts.pop(0))
+                    found += self.rejected([ghosts.pop(0)], style)
                     continue
                 reach = min(reach, at)
             piece = text[start - place : reach - place]
-            # A look begins with a word: a marked gap before one reads as a word.
-            inside = origin == self.trail.reach(start - 1, start)[1]
+            # A look begins with a word: a marked gap before one, or an indent, reads as a word.
+            before = self.trail.text[start - 1 : start]
+            inside = not before.isspace() and self.trail.reach(start - 1, start)[1] == origin
             word = piece if inside else piece.lstrip()
             gap = len(piece) - len(word)
             if gap:
@@ -118,9 +119,13 @@ class TrailInk:
             start = reach
         return found
 
-    def rejected(self, *ghosts: tuple[int, str]) -> list[Run]:
-        """Rejected drafts as runs; none where they are left out."""
-        return [Run(text, self.ghost, place) for place, text in ghosts] if self.ghost else []
+    def rejected(self, ghosts: Iterable[tuple[int, str]], style: Style) -> list[Run]:
+        """Rejected drafts as runs in text of that style; none where they are left out."""
+        found: list[Run] = []
+        for place, text in ghosts if self.ghost else ():
+            word = text.lstrip()
+            found += [Run(text[: len(text) - len(word)], style, place), Run(word, style + self.ghost, place)]
+        return found
 
 
 def legend(ink: TrailInk, meaning: Style) -> list[list[Run]]:

@@ -350,7 +350,7 @@ class _Pen:
                     address = str(node.attrs.get("src" if image else "href", ""))
                     label = self._spans(node.children, style + Style(underline=not image), broken, end)
                     found += label
-                    said = "".join(run.text for run in label if run.style != palette.ghost)
+                    said = "".join(each.content for each in node.walk(include_self=False))
                     if said != address.removeprefix("mailto:"):
                         shown = self._found(address, palette.muted, end)
                         between = [Run(each, palette.muted, self._place + self._at) for each in (" (", ")")]
