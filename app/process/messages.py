@@ -132,7 +132,7 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """Answer one prompt with each proposer, same seed. Comparing tells how the replies grow, Compared what came
+    """Answer one prompt with each proposer, same seed. Comparing tells how replies grow, Compared what came
     of each. Answered by ComparisonEnded."""
 
     identity: int
