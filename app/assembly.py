@@ -31,6 +31,7 @@ from app.models.estimate import snapshots_worth
 from app.models.fit import Fit, Memory, fit
 from app.models.gguf import Header, read_header
 from app.models.locate import draft_of, find_model, open_draft, open_model, servers_of
+from app.models.naming import name_of
 from app.models.skip import (
     content_digest,
     load_choice,
@@ -126,6 +127,7 @@ class Assembly:
         self._dropped: dict[str, str] = {}
         self._knowledge = Knowledge(knowledge_file())
         self._told: set[str] = set()
+        self._draft_names: dict[str, str] = {}
         # The target's context: those of draft models use its numbers of threads.
         self._leader: Context | None = None
         path = find_model(setup.model)
@@ -173,6 +175,24 @@ class Assembly:
             return ()
         rpc = self.setup.model_settings.rpc
         return tuple(device.description for device in chosen_gpus(devices(), rpc))
+
+    @property
+    def name(self) -> str:
+        """The target as a person knows it."""
+        return str(name_of(self._header))
+
+    @property
+    def draft_name(self) -> str | None:
+        """The draft beside it, see `Name.beside`; None without one."""
+        draft = self.setup.draft
+        if draft is None:
+            return None
+        if draft not in self._draft_names:
+            header = header_of(draft)
+            self._draft_names[draft] = (
+                name_of(header).beside(name_of(self._header)) if header else Path(draft).name
+            )
+        return self._draft_names[draft]
 
     def file_of(self, proposer: str) -> Path | None:
         """The file that this proposer has open, None where it has none."""

@@ -181,8 +181,11 @@ def summary(finished: Finished, proposer: str) -> str:
     rate, plain = finished.tokens_per_second, finished.plain_seconds
     if rate is not None:
         parts.append(f"{rate:.1f} tok/s")
-    if plain is not None and finished.speedup is not None:
-        parts.append(f"{finished.speedup:.2f}× plain ({1 / plain:.1f} tok/s, measured here)")
+        if not finished.drafted and proposer != "off":
+            parts.append("never drafted")
+    if finished.speedup is not None:
+        measured = f" ({1 / plain:.1f} tok/s, measured here)" if plain and finished.drafted else ""
+        parts.append(f"{finished.speedup:.2f}× plain{measured}")
     if finished.acceptance_rate is not None:
         parts.append(f"acceptance {finished.acceptance_rate:.0%}")
     if finished.tokens_per_pass is not None:

@@ -44,6 +44,9 @@ def check(reply: Reply) -> Reply:
         assert reply["tokens_per_pass"] == pytest.approx(1 + reply["accepted"] / reply["passes"])
         assert reply["tokens_per_s"] == pytest.approx(len(tokens) / reply["decode_s"])
         assert reply["host_us_per_pass"] >= 0
+    plain = set(reply["by_proposer"]) == {"off"}
+    assert plain <= (reply["speedup"] == (1.0 if tokens else None))
+    assert plain or reply["drafted"] or reply["speedup"] is None
     if reply["speedup"] is not None and tokens:
         assert reply["speedup"] == pytest.approx(reply["tokens_per_s"] / reply["plain_tokens_per_s"])
     return reply

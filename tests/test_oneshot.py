@@ -49,7 +49,7 @@ def test_figures_reconcile_and_the_seed_repeats_the_reply(
     assert (reply["finish_reason"], len(reply["token_ids"])) == ("length", 60)
     assert reply["model"] == str(tiny_path) and reply["cached_tokens"] == 0
     assert (reply["draft"] is None) == (proposer in ("off", "lookup"))
-    assert (reply["speedup"] is None) == (reply["plain_tokens_per_s"] is None)
+    assert (reply["speedup"] is None) <= (reply["plain_tokens_per_s"] is None or reply["drafted"] == 0)
     with Model(tiny_path) as model:
         data = model.detokenise(reply["token_ids"], special=False)
     assert reply["text"] == text_of(data)

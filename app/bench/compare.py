@@ -25,6 +25,7 @@ from app.engine.control import LONGEST
 from app.engine.settings import Sampling
 from app.errors import ContextError, SpecchatError, UsageError
 from app.llama.settings import ContextSettings
+from app.models.naming import with_draft
 from app.oneshot import documents_of
 from app.process.report import Report
 from app.process.report_svg import as_svg
@@ -171,7 +172,8 @@ def _measured(
         expected = options.rounds * len(cases) * len(comparer.names)
         runs = list(with_progress(comparer.runs(cases, options.rounds), expected, "replies"))
         titles = [case.title for case in cases]
-        return reports(runs, titles, names, comparer.problems, target.name, terms)
+        model = with_draft(assembly.name, assembly.draft_name)
+        return reports(runs, titles, names, comparer.problems, model, terms)
 
 
 def _fitting(cases: Sequence[Case], capacity: int, tokens: int) -> list[Case]:

@@ -47,7 +47,7 @@ def main(arguments: Sequence[str]) -> int:
         replies = record(assembly, prompts, options.tokens)
         for each in with_progress(replies, len(prompts), "prompts"):
             samples.append({"category": each.category, "prompt": each.prompt, "reply": each.reply})
-        about = f"Greedy replies of {assembly.target.name}, at most {options.tokens} tokens each."
+        about = f"Greedy replies of {assembly.name}, at most {options.tokens} tokens each."
     if not samples:
         raise SpecchatError("No prompt fits the context: give shorter prompts, or fewer --tokens.")
     try:

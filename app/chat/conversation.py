@@ -19,7 +19,10 @@ End = Literal["stop", "length", "stop_string", "context", "cancelled", "crashed"
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """A reply's speed, as the line under it shows it. None where a figure was not measured."""
+    """A reply's speed, and what speculation gave it. None where a figure was not measured.
+
+    proposer: those that drafted, or that were on where none did. acceptance_rate: None where none did.
+    """
 
     proposer: str
     tokens: int
@@ -89,6 +92,11 @@ class Exchange:
     def versions(self) -> int:
         """How many there are, with this one."""
         return len(self.earlier) + 1 + len(self.later)
+
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """Those of all versions, oldest first."""
+        return tuple(branch[0].question for branch in (*self.earlier, (self,), *self.later))
 
 
 @dataclass(frozen=True, slots=True)

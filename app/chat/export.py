@@ -8,6 +8,7 @@ from pathlib import Path
 
 from app.chat.conversation import Answer, Branch, Conversation, Exchange, Figures, Question
 from app.chat.documents import Document
+from app.chat.earned import sentence
 from app.chat.gate import clean
 from app.errors import SpecchatError
 
@@ -111,7 +112,8 @@ def _answer(answer: Answer, model: str) -> list[str]:
     parts = [f"**{_escaped(model) or 'Model'}**"]
     if answer.text.strip():
         parts.append(_closed(clean(answer.text).strip("\n")))
-    notes = _figures(answer.figures) if answer.figures is not None else []
+    notes = [said.removesuffix(".")] if (said := sentence(answer)) else []
+    notes += _figures(answer.figures) if answer.figures is not None else []
     if answer.end in _ENDED:
         notes.append(_ENDED[answer.end])
     if notes:

@@ -6,7 +6,7 @@ import json
 import sqlite3
 import zlib
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import chain, count, groupby, repeat
 from typing import Any, get_args
 
@@ -183,6 +183,9 @@ def _figures(value: dict[str, Any]) -> Figures:
     )
     if not all(isinstance(each, (int, float)) for each in (*known, *(m for m in measured if m is not None))):
         raise ValueError("a figure is not a number")
+    if figures.proposer == "off" or figures.acceptance_rate is None:
+        # Earlier versions kept a ratio that nothing was earned by.
+        return replace(figures, speedup=1.0 if figures.proposer == "off" else None)
     return figures
 
 

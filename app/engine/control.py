@@ -44,7 +44,7 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from app.engine.costs import CostCurve, Measured
-from app.engine.events import Pass, Value
+from app.engine.events import Pass, Pause, Refusal, Value
 
 # Longest draft that is considered.
 LONGEST = 32
@@ -90,15 +90,16 @@ class Option(NamedTuple):
 
 class Choice(NamedTuple):
     """option: an index into the options. k: tokens to draft at most, 0 for plain decoding. floor: the
-    chance of acceptance below which a draft ends. values: why."""
+    chance of acceptance below which a draft ends. values, pause: why."""
 
     option: int
     k: int
     floor: float
     values: tuple[Value, ...]
+    pause: Pause | None = None
 
 
-_PLAIN = Choice(0, 0, 0.0, ())
+_PLAIN = Choice(0, 0, 0.0, (), "measuring")
 
 
 class _Best(NamedTuple):
@@ -240,7 +241,8 @@ class ThroughputController:
             return _PLAIN
         plain = costs.plain
         affordable = self._ledger + 2 * plain
-        chosen, best, on_credit = 0, _Best(0, LEAST_GAIN / plain, plain), False
+        least = LEAST_GAIN / plain
+        chosen, best, on_credit = 0, _Best(0, least, plain), False
         values = []
         for index, option in enumerate(options):
             if not option.forecast:
@@ -253,7 +255,8 @@ class ThroughputController:
                 within = self._best(option, costs, affordable)
             if within.k and within.rate > best.rate:
                 chosen, best, on_credit = index, within, proven
-            values.append(Value(option.proposer, wanted.k, wanted.rate * plain - 1.0, within.k > 0))
+            plan, refused = (within, None) if within.rate > least else self._refused(option, wanted, least)
+            values.append(Value(option.proposer, plan.k, plan.rate * plain - 1.0, refused))
         self._on_credit = on_credit
         self._hopeless = 0 if any(each.k for each in values) else self._hopeless + 1
         self._resting = REST if self._hopeless >= HOPELESS else 0
@@ -278,6 +281,16 @@ class ThroughputController:
         before = self._read_seconds.get(proposer, each)
         self._read_seconds[proposer] = before + _COST_STEP * (each - before)
         self._owed += seconds
+
+    def _refused(self, option: Option, wanted: _Best, least: float) -> tuple[_Best, Refusal]:
+        """The plan of an option that cannot be taken, and why."""
+        if wanted.rate > least:
+            return wanted, "paused" if self._ledger < 0.0 else "risky"
+        if option.behind > 1:
+            read = self._best(option._replace(behind=0), self._costs)
+            if read.rate > least:
+                return read, "unread"
+        return wanted, "small"
 
     def _best(
         self, option: Option, costs: CostCurve, affordable: float = math.inf, longest: int = LONGEST

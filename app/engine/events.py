@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
 from app.engine.settings import Sampling
 
 FinishReason = Literal["stop", "length", "stop_string", "context", "cancelled"]
+
+# Why a proposer's best draft is not made: its gain is too small, or there is none; what it has to read first
+# would cost more than that; drafts lost lately, and the ledger is in debt; it would cost more than the ledger
+# holds, were all of it rejected.
+Refusal = Literal["small", "unread", "paused", "risky"]
+# Why no proposer is asked: plain passes are timed, or none had anything worth a try for many passes.
+Pause = Literal["measuring", "resting"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +45,15 @@ class Prefill:
 class Value:
     """What the controller expected of a proposer before a pass.
 
-    k: its best draft length, at least 1. gain: expected tokens per second with it, over plain decoding's,
-    less 1. affordable: whether the ledger allowed it.
+    k: its best draft length, at least 1, of those that the ledger allows where one of them pays. gain:
+    expected tokens per second with it, over plain decoding's, less 1. refused: why it could not be chosen,
+    None where it could.
     """
 
     proposer: str
     k: int
     gain: float
-    affordable: bool
+    refused: Refusal | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +63,11 @@ class Pass:
     tokens, origins: what the reply kept. text: what may be shown now (a stop string may hold some
     back). committed - len(tokens) tokens were trimmed by the reply's end. seconds: the whole pass;
     target_seconds and proposer_seconds: the shares spent inside models. values: what the controller
-    expected of each proposer that had something to propose; () with a fixed k. padded: throw-away
-    positions that made the pass cheaper. replayed: tokens that were read again in it, because the memory
-    could not be cut where they end. reading_seconds: the share of proposer_seconds in which models of
-    proposers read what they had missed. speculation_seconds: the share of the pass that plain decoding would
-    not have had: choosing, drafting and learning.
+    expected of each proposer that had something to propose; () with a fixed k. pause: why none was asked,
+    where k is the controller's. padded: throw-away positions that made the pass cheaper. replayed: tokens
+    that were read again in it, because the memory could not be cut where they end. reading_seconds: the share
+    of proposer_seconds in which models of proposers read what they had missed. speculation_seconds: the share
+    of the pass that plain decoding would not have had: choosing, drafting and learning.
     """
 
     proposer: str
@@ -76,6 +85,7 @@ class Pass:
     reading_seconds: float = 0.0
     speculation_seconds: float = 0.0
     replayed: int = 0
+    pause: Pause | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +113,9 @@ class Tally:
 class Finished:
     """The reply's end and its figures. Seconds; None where a figure was not measured.
 
-    plain_seconds: what plain decoding would have taken for a token, see pace.py. rest: the end of the text,
-    if it was held back for a stop string that did not come.
+    by_proposer: of each that was on, those that made no pass too. plain_seconds: what plain decoding would
+    have taken for a token, see pace.py. rest: the end of the text, if it was held back for a stop string that
+    did not come.
     """
 
     reason: FinishReason
@@ -141,10 +152,8 @@ class Finished:
 
     @property
     def speedup(self) -> float | None:
-        """What plain decoding would have taken, over the time spent."""
-        if self.plain_seconds is None or not self.decode_seconds:
-            return None
-        return len(self.token_ids) * self.plain_seconds / self.decode_seconds
+        """See `times_plain`."""
+        return times_plain(self.by_proposer, self.drafted, self.tokens_per_second, self.plain_seconds)
 
     @property
     def host_seconds_per_pass(self) -> float | None:
@@ -153,3 +162,18 @@ class Finished:
 
 
 Event = Prefill | Pass | Dropped | Finished
+
+
+def times_plain(
+    proposers: Collection[str], drafted: int, tokens_per_second: float | None, plain_seconds: float | None
+) -> float | None:
+    """How many times as fast as plain decoding: what that would have taken, over the time spent.
+
+    Exactly 1 where it was plain decoding; None where nothing was drafted, or not enough was measured. Every
+    ratio that is shown comes from here. proposers: those that were on. plain_seconds: of a token.
+    """
+    if not tokens_per_second:
+        return None
+    if set(proposers) == {"off"}:
+        return 1.0
+    return tokens_per_second * plain_seconds if drafted and plain_seconds is not None else None

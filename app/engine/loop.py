@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from app.engine.calibration import calibrate
 from app.engine.control import LONGEST, Controller, Option
 from app.engine.costs import Measured
-from app.engine.events import Dropped, Event, FinishReason, Pass, Prefill, Request, Value
+from app.engine.events import Dropped, Event, FinishReason, Pass, Pause, Prefill, Request, Value
 from app.engine.faults import FAULTS, Lost
 from app.engine.pace import ENOUGH, PlainPace
 from app.engine.reply import Reply
@@ -150,6 +150,8 @@ class Engine:
         self._history = list(request.prompt)
         self.pace = PlainPace()
         statistics = Statistics(length, shared, request.seed, self.pace)
+        for proposer in self.proposers:
+            statistics.join(proposer.name)
         self.k = request.k
         reason: FinishReason
         try:
@@ -221,12 +223,13 @@ class Engine:
             proposers_before = sum(each.model_seconds for each in proposers)
             reading = 0.0
             # Plain decoding alone is not to pay for what nobody asks it.
-            speculating = any(each.name != "off" for each in proposers) and (
-                self.k is not None or self.controller.asks()
-            )
+            drafting = any(each.name != "off" for each in proposers)
+            speculating = drafting and (self.k is not None or self.controller.asks())
+            pause: Pause | None = "resting" if drafting and not speculating else None
             for each in proposers:
                 try:
                     if each not in begun:
+                        statistics.join(each.name)
                         each.begin(history)
                         reading += self._catch_up(each)
                     elif speculating and reply.tokens:
@@ -241,7 +244,7 @@ class Engine:
             values: tuple[Value, ...] = ()
             try:
                 if speculating:
-                    proposer, k, floor, values = self._choose(begun, limit)
+                    proposer, k, floor, values, pause = self._choose(begun, limit)
                     # One token is read along with the first that is drafted.
                     if k > 0 and proposer.behind(history) > 1:
                         reading += self._read(proposer)
@@ -249,7 +252,7 @@ class Engine:
                         proposal = proposer.propose(history, k, sampler, rng, floor)
             except FAULTS as fault:
                 dropped.append(self._drop(Lost.of(proposer, fault)))
-                proposer, values = self.proposers[0], ()
+                proposer, values, pause = self.proposers[0], (), None
             drafted = proposal.tokens
             chosen = time.perf_counter()
             padded = 0
@@ -281,6 +284,7 @@ class Engine:
                 values=values,
                 padded=padded,
                 replayed=replayed,
+                pause=pause,
                 reading_seconds=reading,
                 speculation_seconds=(chosen - started) * speculating + learning,
             )
@@ -310,19 +314,19 @@ class Engine:
 
     def _choose(
         self, proposers: Sequence[Proposer], limit: int
-    ) -> tuple[Proposer, int, float, tuple[Value, ...]]:
-        """The proposer of the next pass, how many tokens it is to draft at most, where it stops, and what
-        was expected of each."""
+    ) -> tuple[Proposer, int, float, tuple[Value, ...], Pause | None]:
+        """The proposer of the next pass, how many tokens it is to draft at most, where it stops, what was
+        expected of each, and why none was asked."""
         if self.k is not None and len(proposers) == 1:
-            return proposers[0], min(self.k, limit), 0.0, ()
+            return proposers[0], min(self.k, limit), 0.0, (), None
         self.controller.stand(self.target.length)
         options = [self._option(each, min(limit, LONGEST)) for each in proposers]
         if self.k is None:
             choice = self.controller.choose(options)
-            return proposers[choice.option], choice.k, choice.floor, choice.values
+            return proposers[choice.option], *choice[1:]
         k = min(self.k, limit)
         likeliest = max(range(len(proposers)), key=lambda index: sum(options[index].forecast[:k]))
-        return proposers[likeliest], k, 0.0, ()
+        return proposers[likeliest], k, 0.0, (), None
 
     def _option(self, proposer: Proposer, longest: int) -> Option:
         history = self._history

@@ -22,6 +22,10 @@ class Statistics:
         self._pace = pace
         self.prefill_seconds = 0.0
 
+    def join(self, proposer: str) -> None:
+        """This proposer is on."""
+        self._by_proposer.setdefault(proposer, Tally())
+
     def record(self, entry: Pass) -> None:
         drafted = len(entry.drafted)
         tally = self._by_proposer.get(entry.proposer, Tally())
@@ -42,6 +46,10 @@ class Statistics:
         tallies = self._by_proposer.values()
         passes = sum(tally.passes for tally in tallies)
         accepted = sum(tally.accepted for tally in tallies)
+        plain_seconds = self._pace.seconds_per_token()
+        if set(self._by_proposer) == {"off"} and reply.tokens:
+            # Its own measure, to the last bit.
+            plain_seconds = self._decode_seconds / len(reply.tokens)
         return Finished(
             reason=reason,
             token_ids=tuple(reply.tokens),
@@ -61,5 +69,5 @@ class Statistics:
             prefill_seconds=self.prefill_seconds,
             decode_seconds=self._decode_seconds,
             model_seconds=self._model_seconds,
-            plain_seconds=self._pace.seconds_per_token(),
+            plain_seconds=plain_seconds,
         )

@@ -399,7 +399,7 @@ class Context:
     def _cut(self, sequence: int, length: int) -> None:
         if not llama_cpp.llama_memory_seq_rm(self._memory, sequence, length, -1):
             raise SpecchatError(
-                f"The memory of {self.model.name} cannot be cut back to {length} tokens: "
+                f"The memory of {self.model.path.name} cannot be cut back to {length} tokens: "
                 "load the model again."
             )
 

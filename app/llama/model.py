@@ -144,11 +144,6 @@ class Model:
         llama_cpp.llama_model_desc(self.pointer, buffer, len(buffer))
         return buffer.value.decode("utf-8", "replace")
 
-    @cached_property
-    def name(self) -> str:
-        """`general.name` of the header, else the file's name."""
-        return self.header_text("general.name") or self.path.stem
-
     def header_text(self, key: str) -> str | None:
         """One metadata value as text, or None."""
         buffer = ctypes.create_string_buffer(1024)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 
 from app.assembly import Assembly, Setup, template_for
 from app.chat.message import Message
@@ -82,13 +81,13 @@ class LoadedModel:
     def facts(self, identity: int) -> Loaded:
         target = self.assembly.target
         return Loaded(
-            name=target.name,
+            name=self.assembly.name,
             path=str(target.path),
             description=target.description,
             context_length=self.engine.target.capacity,
             context_trained=target.context_trained,
             options=self.options(),
-            draft=self._draft_name(),
+            draft=self.assembly.draft_name,
             costs=tuple(sorted(self._costs.items())),
             gpus=self.assembly.gpus,
             memory=self.engine.target.memory_kind,
@@ -97,11 +96,7 @@ class LoadedModel:
 
     def switched(self, identity: int, problem: str | None = None) -> Switched:
         """What is on now, as the answer to a command."""
-        return Switched(self.chosen, self.options(), self._draft_name(), problem, identity)
-
-    def _draft_name(self) -> str | None:
-        draft = self.assembly.setup.draft
-        return Path(draft).name if draft else None
+        return Switched(self.chosen, self.options(), self.assembly.draft_name, problem, identity)
 
     def options(self) -> tuple[Option, ...]:
         """Every proposer of the registry, and auto, with why it cannot be used now."""

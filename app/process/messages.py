@@ -132,8 +132,8 @@ class Count:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """Answer one prompt with each proposer, same seed. Comparing tells how replies grow, Compared what came
-    of each. Answered by ComparisonEnded."""
+    """Answer one prompt with each proposer, same seed. Comparing tells how the replies grow, Compared what
+    came of each. Answered by ComparisonEnded."""
 
     identity: int
     messages: tuple[Message, ...]
@@ -195,7 +195,8 @@ class Noted:
 class Loaded:
     """The model is ready.
 
-    context_trained: the longest context that it was trained with. draft: file name, None without.
+    name, draft: see app/models/naming.py; draft None without.
+    context_trained: the longest context that it was trained with.
     costs: width and seconds of passes, measured just now. gpus: what those that hold layers of it call
     themselves. memory: how the model's goes back, see app/models/memory_words.py.
     """

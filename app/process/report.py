@@ -8,6 +8,7 @@ from statistics import median, median_low
 from typing import Literal
 
 from app.chat.gate import clean
+from app.engine.events import times_plain
 from app.engine.settings import Sampling
 from app.process.messages import Compared, Divergence
 
@@ -103,7 +104,7 @@ def _row(compared: Compared, first: str | None, sampled: bool, plain: float | No
     if reply is None:
         return Row(name, None, None, None, None, None, None, None, "failed", None, problem)
     rate = reply.tokens_per_second
-    speedup = rate / plain if rate and plain and (reply.drafted or name == "off") else None
+    speedup = times_plain((name,), reply.drafted, rate, 1 / plain if plain else None)
     return Row(
         name,
         len(reply.token_ids),

@@ -248,12 +248,16 @@ class Chat:
             return None
         return last.question
 
-    def send_edited(self, question: Question) -> None:
-        """Ask this as another version of the last question, unless that is being answered by now."""
-        if self.busy:
+    def send_edited(self, before: Question, question: Question) -> None:
+        """Ask this as another version of the last question, which was `before` in some version.
+
+        It goes back where that is no longer the last, or is being answered by now.
+        """
+        last = self.conversation.last
+        if self.busy or last is None or before not in last.questions:
             self._view.gives_back((question,))
-            self._view.say(f"Stop the {self.making} first.")
-        elif self.conversation.last is not None:
+            self._view.say(f"Stop the {self.making} first." if self.busy else "That message is not the last.")
+        else:
             self._ask_again(self.conversation.with_version(question))
 
     def walk_versions(self, step: int, index: int | None = None) -> None:
@@ -268,7 +272,7 @@ class Chat:
         if not 1 <= shown.version + step <= shown.versions:
             self._view.say(f"This is the {'first' if step < 0 else 'last'} version.")
         elif self._show_version(before.show_version(index, shown.version + step)) and shown != before.last:
-            self._view.say("What followed the other version stays with it.")
+            self._view.say("What followed the other version stays with it.", "note")
 
     def delete_version(self) -> None:
         """Delete the version of the last exchange that is shown, and show the one before."""

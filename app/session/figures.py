@@ -9,11 +9,13 @@ from collections import Counter, deque
 from dataclasses import dataclass
 from typing import Literal
 
-from app.engine.events import Finished, Pass, Prefill, Value
+from app.engine.events import Finished, Pass, Pause, Prefill, Value, times_plain
 from app.engine.expectation import expected_tokens
 
 # One column of a course that is a rate: long enough to hold some passes, short enough to show a turn.
 WINDOW_SECONDS = 0.5
+# Of fewer drafts a position's share says nothing.
+LEAST_DRAFTS = 10
 # More columns than any place that draws a course has.
 COURSE = 60
 
@@ -40,7 +42,9 @@ READY = EngineState()
 class PanelFigures:
     """One reply's figures so far. A property is None where there is nothing to compute it from.
 
-    fixed_k: the draft length that the person chose; None: the controller chooses.
+    setting: what the person had on, settings that were changed in mid-reply one after another. used: the
+    proposers of its passes; drafters: those that drafted. fixed_k: the draft length that the person chose;
+    None: the controller chooses. next_up: what is on for the next reply and its fixed_k, where that differs.
     last_k, k_course: tokens drafted in the last pass, and in each of the last COURSE passes.
     acceptance_course, tokens_per_pass_course: of windows of WINDOW_SECONDS of decoding, the last COURSE
     of them; a window's acceptance is None where it drafted nothing.
@@ -51,12 +55,15 @@ class PanelFigures:
     read, to_read, known: tokens of the prompt that are in the cache, that must be there before the first
     pass (all but the last one), and that were there before; again: how
     many more were, and are read again for the same reason. prompt: all of them, None before it is known.
-    prefill_seconds: None before the reply's end. values: what the controller expected of each proposer
-    before the last pass.
+    prefill_seconds, seed: None before the reply's end. values, pause: what the controller expected of each
+    proposer before the last pass, and why it asked none.
     """
 
-    proposer: str = "off"
+    setting: str = "off"
+    used: tuple[str, ...] = ()
+    drafters: tuple[str, ...] = ()
     fixed_k: int | None = None
+    next_up: tuple[str, int | None] | None = None
     phase: Phase = "idle"
     passes: int = 0
     drafted: int = 0
@@ -81,7 +88,19 @@ class PanelFigures:
     again: int = 0
     prompt: int | None = None
     prefill_seconds: float | None = None
+    seed: int | None = None
     values: tuple[Value, ...] = ()
+    pause: Pause | None = None
+
+    @property
+    def plain(self) -> bool:
+        """Whether it is plain decoding by choice."""
+        return self.setting == "off"
+
+    @property
+    def proposer(self) -> str:
+        """The proposer that the figures are mainly of."""
+        return (*self.drafters, *self.used, self.setting)[0]
 
     @property
     def mostly_again(self) -> bool:
@@ -108,10 +127,8 @@ class PanelFigures:
 
     @property
     def speedup(self) -> float | None:
-        """What the kept tokens would have taken without speculation, over what they took."""
-        if self.plain_seconds is None or not self.decode_seconds:
-            return None
-        return self.kept * self.plain_seconds / self.decode_seconds
+        """See `times_plain`."""
+        return times_plain(self.used, self.drafted, self.tokens_per_second, self.plain_seconds)
 
     @property
     def host_seconds_per_pass(self) -> float | None:
@@ -126,10 +143,11 @@ class PanelFigures:
         return (self.decode_seconds - self.model_seconds) / self.decode_seconds
 
     @property
-    def acceptance_by_position(self) -> tuple[float, ...]:
-        """For position 1, 2, …: of the passes that drafted so far, the share that accepted so far."""
+    def by_position(self) -> tuple[tuple[int, int], ...]:
+        """For position 1, 2, …: passes that accepted so far, and passes that drafted so far, as long as
+        these are LEAST_DRAFTS."""
         pairs = zip(self.accepted_by_position, self.drafted_by_position, strict=True)
-        return tuple(accepted / drafted for accepted, drafted in pairs)
+        return tuple(pair for pair in pairs if pair[1] >= LEAST_DRAFTS)
 
 
 class LiveFigures:
@@ -146,7 +164,10 @@ class LiveFigures:
         """A reply was asked for."""
         self._phase = "reading"
         self._fixed_k = k
-        self._proposer = proposer
+        self._settings = [proposer]
+        self._next = proposer, k
+        self._used: tuple[str, ...] = ()
+        self._drafters: tuple[str, ...] = ()
         self._prefill: Prefill | None = None
         self._finished: Finished | None = None
         self._passes = self._drafted = self._accepted = self._rejections = self._kept = 0
@@ -156,15 +177,22 @@ class LiveFigures:
         self._decode_seconds = self._model_seconds = 0.0
         self._plain_seconds: float | None = None
         self._values: tuple[Value, ...] = ()
+        self._pause: Pause | None = None
         self._k_course: deque[int] = deque(maxlen=COURSE)
         self._acceptance_course: deque[float | None] = deque(maxlen=COURSE)
         self._tokens_per_pass_course: deque[float] = deque(maxlen=COURSE)
         self._window = _Window()
 
     def choose(self, k: int | None, proposer: str) -> None:
-        """What is on from the next pass on; the figures stay."""
+        """What is on from the next pass on, or behind a reply from the next one on; the figures stay."""
+        self._next = proposer, k
+        if self._phase == "done":
+            return
         self._fixed_k = k
-        self._proposer = proposer
+        if not self._passes:
+            self._settings = [proposer]
+        elif self._settings[-1] != proposer:
+            self._settings.append(proposer)
 
     def prefill(self, event: Prefill) -> None:
         """A part of the prompt was read."""
@@ -174,7 +202,10 @@ class LiveFigures:
         """A pass was made."""
         drafted = len(entry.drafted)
         self._phase = "writing"
-        self._proposer = entry.proposer
+        if entry.proposer not in self._used:
+            self._used += (entry.proposer,)
+        if drafted and entry.proposer not in self._drafters:
+            self._drafters += (entry.proposer,)
         self._passes += 1
         self._drafted += drafted
         self._accepted += entry.accepted
@@ -184,7 +215,7 @@ class LiveFigures:
         self._draft_lengths[drafted] += 1
         self._accepted_lengths[entry.accepted] += 1
         self._k_course.append(drafted)
-        self._values = entry.values
+        self._values, self._pause = entry.values, entry.pause
         self._decode_seconds += entry.seconds
         self._model_seconds += entry.target_seconds + entry.proposer_seconds
         self._window.add(drafted, entry.accepted, entry.seconds)
@@ -201,6 +232,7 @@ class LiveFigures:
         """The reply has ended: its record knows what the passes could not."""
         self._phase = "done"
         self._finished = finished
+        self._used = tuple(finished.by_proposer)
         # A stop string can cut tokens that an earlier pass had kept.
         self._kept = len(finished.token_ids)
 
@@ -214,8 +246,11 @@ class LiveFigures:
         alpha = _alpha(self._accepted, self._rejections)
         plain_seconds, plain_source = self._plain_speed()
         return PanelFigures(
-            proposer=self._proposer,
+            setting=", ".join(self._settings),
+            used=self._used,
+            drafters=self._drafters,
             fixed_k=self._fixed_k,
+            next_up=None if self._next == (self._settings[-1], self._fixed_k) else self._next,
             phase=self._phase,
             passes=self._passes,
             drafted=self._drafted,
@@ -239,8 +274,10 @@ class LiveFigures:
             again=prefill.again if prefill else 0,
             replayed=self._replayed,
             values=self._values,
+            pause=self._pause,
             prompt=prefill.total + 1 if prefill else None,
             prefill_seconds=finished.prefill_seconds if finished else None,
+            seed=finished.seed if finished else None,
         )
 
     def _plain_speed(self) -> tuple[float | None, PlainSource | None]:

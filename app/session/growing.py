@@ -1,4 +1,4 @@
-"""The reply that is being written, put together from passes; and its figures for the line under it."""
+"""The reply that is being written, put together from passes; and its figures."""
 
 from __future__ import annotations
 
@@ -88,10 +88,11 @@ def resumable(answer: Answer) -> Answer:
 
 
 def figures_of(finished: Finished) -> Figures:
-    """What the line under a reply shows."""
+    """What is kept of a reply's speed. proposer: those that drafted, or that were on where none did."""
     plain = finished.plain_seconds
+    drafters = [name for name, tally in finished.by_proposer.items() if tally.drafted]
     return Figures(
-        proposer=" + ".join(finished.by_proposer) or "off",
+        proposer=" + ".join(drafters or finished.by_proposer),
         tokens=len(finished.token_ids),
         tokens_per_second=finished.tokens_per_second,
         plain_tokens_per_second=1 / plain if plain else None,

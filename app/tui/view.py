@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from app.chat.conversation import Answer, Question
 from app.chat.gate import clean
+from app.models.naming import with_draft
 from app.process.messages import (
     Asked,
     Cancelled,
@@ -49,12 +50,17 @@ class PaneView:
         loaded = self._app.chat.loaded
         return loaded.name if loaded else ""
 
+    @property
+    def models(self) -> str:
+        """The model with its draft."""
+        return with_draft(self.model_name, self._app.chat.draft) if self.model_name else ""
+
     def show_header(self) -> None:
-        """The model, the GPU that it runs on, and the chat's title."""
+        """The model, its draft, the GPU that it runs on, and the chat's title."""
         gpus = self._app.chat.loaded.gpus if self._app.chat.loaded else ()
         more = f" and {len(gpus) - 1} more" if len(gpus) > 1 else ""
         place = f" on {gpus[0]}{more}" if gpus else ""
-        self._app.header.show(f"{self.model_name}{place}", self._app.keeper.title)
+        self._app.header.show(f"{self.models}{place}", self._app.keeper.title)
 
     def count(self, chip: int, text: str) -> None:
         """Have a chip's tokens counted."""

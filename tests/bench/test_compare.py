@@ -13,6 +13,7 @@ import pytest
 
 from app.assembly import Assembly, Setup
 from app.bench.comparer import Case, Comparer, Run, Terms, reports
+from app.engine.events import Tally
 from app.engine.settings import Sampling
 from app.process.messages import Compared, Divergence
 from app.process.report_text import as_text, verdict
@@ -29,6 +30,7 @@ ONE = finished([])
 def run(number: int, case: int, name: str, tokens: int, seconds: float, parting: bool = False) -> Run:
     drafted = 0 if name == "off" else tokens
     reply = replace(ONE, token_ids=(1,) * tokens, decode_seconds=seconds, passes=tokens, drafted=drafted)
+    reply = replace(reply, by_proposer={name: Tally(tokens, drafted)})
     divergence = Divergence(3, "a", "b", 0.5) if parting else None
     return Run(number, case, Compared(0, name, reply, divergence, None))
 

@@ -68,6 +68,9 @@ def test_what_was_not_measured_is_not_said() -> None:
         "t", "", Conversation((Exchange(Question("q"), Answer("a", end="stop", figures=figures)),))
     )
     assert "<sub>off · 3 tokens · seed 7</sub>" in text
+    answer = Answer("a b", (1, 2), ("a", " b"), ("plain", "lookup"), end="length", figures=FIGURES)
+    told = markdown("t", "", Conversation((Exchange(Question("q"), answer),)))
+    assert "<sub>Lookup wrote 1 of 2 words: 1.6× faster · lookup · 412 tokens" in told
     assert "None" not in text and "Model: –" in text
 
 

@@ -72,6 +72,24 @@ def test_everything_comes_back_as_it_was(store: Store) -> None:
     other.close()
 
 
+def test_a_ratio_that_nothing_was_earned_by_is_not_taken_over(store: Store) -> None:
+    """Else: a chat of an earlier version says that plain decoding is slower than itself."""
+    kept = [
+        replace(FIGURES, proposer="off", acceptance_rate=None, speedup=0.98),
+        replace(FIGURES, acceptance_rate=None, speedup=1.04),
+        replace(FIGURES, speedup=1.62),
+    ]
+    session = store.create(
+        Conversation(tuple(Exchange(Question("q"), replace(FULL, figures=each)) for each in kept)), "t", "m"
+    )
+    read = store.load(session.identity).conversation.exchanges
+    assert [each.answer.figures.speedup for each in read if each.answer and each.answer.figures] == [
+        1.0,
+        None,
+        1.62,
+    ]
+
+
 def test_a_document_of_five_megabytes_comes_back(store: Store) -> None:
     """Else: who pastes a book loses it."""
     book = Conversation().asked(Question("sum up", (Document("book.txt", "line of text\n" * 400_000),)))

@@ -100,6 +100,27 @@ def test_a_small_promise_is_not_taken() -> None:
         choice = controller.choose([option])
         assert (choice.k > 0) is controller.promising(option) is taken
         assert choice.values[0].gain == pytest.approx(gain)
+        assert choice.values[0].refused == (None if taken else "small")
+
+
+def test_a_gain_that_is_refused_has_its_reason() -> None:
+    """Else a person sees a gain that is not taken, and trusts neither."""
+    assert ThroughputController().choose([Option("lookup", FORECAST)]).pause == "measuring"
+    # The first position alone brings nothing, and the long draft costs more than two plain passes.
+    steep = {1: 1.0, 2: 2.0, 3: 2.2, 4: 2.4, 5: 2.6, 33: 3.0}
+    controller = calibrated(steep)
+    sure = Option("lookup", [0.9, 0.9, 0.9, 0.9])
+    choice = controller.choose([sure])
+    assert (choice.k, choice.values[0].refused, choice.pause) == (0, "risky", None)
+    assert choice.values[0].gain > 0.05
+    # A draft that was rejected is paid back first; what right guesses would have brought is shown.
+    controller.observe(a_pass(4, 0, 2.6))
+    choice = controller.choose([sure])
+    assert (choice.k, choice.values[0].refused) == (0, "paused")
+    # Where a shorter draft can be paid, that one is shown.
+    controller = calibrated({width: 1.0 + 0.25 * (width - 1) for width in range(1, 34)})
+    choice = controller.choose([Option("lookup", [0.99**j for j in range(1, 17)])])
+    assert (choice.values[0].k, choice.values[0].refused) == (choice.k, None) and choice.k == 4
 
 
 def test_a_limit_is_kept_and_nothing_is_drafted_without_costs() -> None:
@@ -158,7 +179,7 @@ def test_a_draft_that_has_much_to_read_first_waits_until_it_is_earned() -> None:
     behind = ready._replace(behind=1000)
     choice = controller.choose([behind])
     assert choice.k == 0
-    assert not choice.values[0].affordable
+    assert choice.values[0].refused == "unread" and choice.values[0].gain > 0.05
     assert controller.promising(behind)
     assert not controller.promising(Option("draft", [0.01], behind=1000))
 

@@ -124,7 +124,7 @@ def test_a_draft_is_loaded_used_and_unloaded(tiny_path: Path, tiny_draft_path: P
         refused = session.until(Switched)
         assert refused.draft is None and "cannot draft" in (refused.problem or "")
         session.send(SetDraft(str(tiny_draft_path)))
-        assert (loaded := session.until(Switched)).proposer == "draft" and loaded.draft == "draft.gguf"
+        assert (loaded := session.until(Switched)).proposer == "draft" and loaded.draft == "draft F32"
         _, done = session.reply(generate(2, proposer="draft", k=4))
         assert done.finished.by_proposer["draft"].accepted > 0
         places = FindDrafts((str(tiny_draft_path.parent),))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.engine.control import ThroughputController
-from app.engine.events import Finished, Pass, Prefill, Request
+from app.engine.events import Finished, Pass, Prefill, Request, Tally
 from app.engine.expectation import expected_tokens
 from app.engine.loop import Engine
 from app.engine.settings import Sampling
@@ -22,7 +23,8 @@ from app.session.figures import (
     LiveFigures,
     PanelFigures,
 )
-from app.tui.panel.drawing import bar, big, percent, rate, ratio, seconds, sparkline, whole
+from app.session.growing import figures_of
+from app.tui.panel.drawing import bar, big, milliseconds, percent, rate, ratio, seconds, sparkline, whole
 from proposers.lookup import Lookup
 from tests.tiny import write_tiny
 
@@ -83,15 +85,23 @@ def test_every_figure_is_the_one_recomputed_from_the_log(entries: list[Pass]) ->
     assert figures.tokens_per_second == (kept / decode if entries else None)
     assert figures.k_course == tuple(drafts[-COURSE:])
     assert figures.last_k == (drafts[-1] if drafts else None)
-    assert figures.proposer == (entries[-1].proposer if entries else "lookup")
+    assert figures.setting == "lookup"
+    assert figures.used == tuple(dict.fromkeys(entry.proposer for entry in entries))
+    assert figures.drafters == tuple(dict.fromkeys(entry.proposer for entry in entries if entry.drafted))
 
     longest = range(1, max(drafts, default=0) + 1)
     assert figures.drafted_by_position == tuple(sum(each >= n for each in drafts) for n in longest)
     assert figures.accepted_by_position == tuple(
         sum(entry.accepted >= n for entry in entries) for n in longest
     )
+    assert figures.by_position == tuple(
+        (sum(entry.accepted >= n for entry in entries), sum(each >= n for each in drafts))
+        for n in longest
+        if sum(each >= n for each in drafts) >= 10
+    )
 
-    assert figures.plain_seconds is figures.speedup is None
+    assert figures.plain_seconds is None
+    assert figures.speedup == (1.0 if kept and figures.used == ("off",) else None)
 
     model = sum(entry.target_seconds + entry.proposer_seconds for entry in entries)
     assert figures.host_share == ((decode - model) / decode if entries else None)
@@ -136,6 +146,46 @@ def test_the_speed_without_speculation_is_the_engines() -> None:
     live.measured(0.02)
     figures = live.snapshot()
     assert figures.speedup == pytest.approx(2.0) and figures.plain_source == "in this reply"
+
+
+def test_plain_decoding_is_one_and_no_ratio_stands_where_nothing_was_drafted() -> None:
+    """Else: plain decoding seems slower than itself, and a gain is told that nothing was earned by."""
+    for name, drafted, speedup in (("off", 0, 1.0), ("lookup", 0, None), ("lookup", 1, 1.5)):
+        live = LiveFigures()
+        live.begin(None, name)
+        live.record(Pass(name, (1,) * drafted, 0, 1, (1,), ("plain",), "", 0.02, 0.02, 0.0))
+        live.measured(0.03)
+        assert live.snapshot().speedup == (None if speedup is None else pytest.approx(speedup))
+        tally = {name: Tally(1, drafted)}
+        finished = Finished(
+            "length", (1,), ("plain",), "", "", 7, 9, 0, 1, drafted, 0, 0,
+            (), tally, (drafted,), 0.1, 0.02, 0.02, 0.03,
+        )  # fmt: skip
+        live.finish(finished)
+        assert finished.speedup == live.snapshot().speedup == figures_of(finished).speedup
+        assert (speedup != 1.0) or finished.speedup == 1.0
+
+
+def test_a_setting_that_is_changed_relabels_no_reply_that_was_made() -> None:
+    """Else: F2 behind a reply gives its figures to a proposer that had nothing to do with them."""
+    live = LiveFigures("auto")
+    live.choose(4, "lookup")
+    idle = live.snapshot()
+    assert (idle.setting, idle.fixed_k, idle.next_up) == ("lookup", 4, None)
+    live.begin(None, "auto")
+    live.choose(None, "draft")
+    assert live.snapshot().setting == "draft"
+    live.record(Pass("draft", (1,), 1, 2, (1, 2), ("draft", "bonus"), "", 0.02, 0.02, 0.0))
+    live.choose(None, "auto")
+    live.choose(2, "auto")
+    live.stop()
+    made = live.snapshot()
+    assert (made.setting, made.drafters, made.fixed_k, made.next_up) == ("draft, auto", ("draft",), 2, None)
+    live.choose(3, "off")
+    after = live.snapshot()
+    assert after == replace(made, next_up=("off", 3))
+    live.choose(2, "auto")
+    assert live.snapshot() == made
 
 
 def test_the_sum_of_equation_1_at_its_ends() -> None:
@@ -223,6 +273,7 @@ def test_the_figures_are_those_of_the_engines_own_record(engine: Engine, k: int 
         assert each.read == each.to_read
     assert figures.phase == "done"
     assert figures.speedup == finished.speedup
+    assert (figures.speedup is None) == (k == 0 or finished.drafted == 0)
     assert figures.plain_seconds == finished.plain_seconds
     assert figures.prefill_seconds == finished.prefill_seconds
     assert figures.plain_source == "in this reply"
@@ -277,6 +328,8 @@ def test_numbers_keep_their_width_and_the_unknown_is_a_dash() -> None:
     ]
     assert [ratio(value) for value in (None, 3.214, 12.0)] == ["    –", " 3.21", "12.00"]
     assert [whole(value) for value in (None, 0, 4871)] == ["–", "0", "4,871"]
+    milli = [milliseconds(value) for value in (None, 0.0, 41e-6, 529e-6, 0.01)]
+    assert milli == ["–", "0.0", "<0.1", "0.5", "10.0"]
     times = [None, 41e-6, 999.6e-6, 0.0123, 0.2, 0.9996, 3.14, 125.0]
     shown = ["      –", "  41 µs", " 1.0 ms", "12.3 ms", " 200 ms", "  1.0 s", "  3.1 s", "  125 s"]
     assert [seconds(value) for value in times] == shown

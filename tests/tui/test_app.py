@@ -82,7 +82,7 @@ def test_a_question_is_asked_with_the_settings_and_answered(tmp_path: Path) -> N
             assert (sent.sampling.temperature, sent.seed, sent.max_tokens) == (0.3, 7, 99)
             chat.engine.reply("A tower", " with", " a light.")
             await chat.settle()
-            assert "A tower with a light." in chat.text and "100.0 tok/s" in chat.text
+            assert "A tower with a light." in chat.text and "Nothing to copy here: plain speed." in chat.text
             await chat.ask("Who keeps it?")
             second = chat.engine.generate
             assert second.identity > sent.identity
@@ -179,12 +179,12 @@ def test_regenerate_edit_walk_and_delete(tmp_path: Path) -> None:
             await chat.press("enter")
             assert chat.app.prompt.draft.text == "begun" and "Editing" not in chat.text
             assert [message.content for message in chat.engine.generate.messages] == ["Firstly"]
-            await chat.press("alt+up")
+            await chat.press("alt+p")
             await chat.until(lambda: "Stop the reply first." in chat.text)
             chat.engine.reply("Three.")
             await chat.settle()
             assert "Three." in chat.text and "‹ 3/3 ›" in chat.text and "Firstly" in chat.text
-            await chat.press("alt+up", "alt+up")
+            await chat.press("alt+p", "alt+p")
             assert "One." in chat.text and "‹ 1/3 ›" in chat.text and "Firstly" not in chat.text
             # What follows a version is shown with that one.
             await chat.press("ctrl+c")
@@ -198,6 +198,8 @@ def test_regenerate_edit_walk_and_delete(tmp_path: Path) -> None:
             await chat.settle()
             assert "Two." in chat.text and "And on." not in chat.text
             # In its place, so that the next click walks on.
+            chat.app.clear_notifications()
+            await chat.settle()
             assert "‹ 2/3 ›" in chat.text.splitlines()[row]
             chat.app.prompt.focus_editor()
             await chat.type("/delete")
@@ -205,8 +207,15 @@ def test_regenerate_edit_walk_and_delete(tmp_path: Path) -> None:
             assert "One." in chat.text and "And on." in chat.text and "‹ 1/2 ›" in chat.text
             await chat.stored()
             assert stored() == chat.app.chat.conversation
+            # An edit is of its chat: what is left of it is in the history.
+            await chat.press("ctrl+t", "!")
             await chat.press("ctrl+n")
-            assert "Three." not in chat.text
+            assert "Three." not in chat.text and "Editing" not in chat.text
+            assert chat.app.prompt.draft.text == "" and chat.app.prompt.history.entries[-1] == "On!"
+            chat.app.chat.send_edited(Question("On"), Question("On and on"))
+            await chat.settle()
+            assert chat.app.prompt.draft.text == "On and on" and not chat.app.chat.conversation.exchanges
+            await chat.press("ctrl+c")
             await chat.ask("Anew")
             assert len(chat.engine.generate.messages) == 1
             await chat.stored()
@@ -608,18 +617,24 @@ def test_resizing_a_long_chat_leaves_it_right(tmp_path: Path) -> None:
     run(body)
 
 
-def test_the_theme_and_keys_of_the_settings_are_used(tmp_path: Path) -> None:
+def test_the_theme_and_keys_of_the_settings_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def body() -> None:
         settings = Settings(look=LookSettings(theme="light"), keys={"colours": "ctrl+g", "thoughts": "f4"})
         async with chatting(tmp_path, settings) as chat:
             assert chat.app.theme == "specchat-light"
-            await chat.press("ctrl+g")
-            assert chat.app._colours == 1
+            for marked in (2, 0, 1):
+                await chat.press("ctrl+g")
+                assert chat.app.transcript.colours == (marked, "light")
+            chat.app.apply(replace(settings, look=LookSettings(theme="dark", drafts="off")))
+            assert chat.app.transcript.colours == (0, "dark")
             await chat.press("f9")
             await chat.until(lambda: "Settings" in chat.text)
             await chat.press("escape")
             await chat.press("f1")
             await chat.until(lambda: "Ctrl+G" in chat.text)
+        monkeypatch.setenv("NO_COLOR", "1")
+        async with chatting(tmp_path) as chat:
+            assert chat.app.transcript.colours == (1, "none")
 
     run(body)
 

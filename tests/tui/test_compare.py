@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.pilot import Pilot
 from textual.widgets import Static
 
-from app.engine.events import Finished, FinishReason
+from app.engine.events import Finished, FinishReason, Tally
 from app.engine.settings import Sampling
 from app.process.messages import Cancelled, Compared, Comparing, ComparisonEnded, Divergence, Failed
 from app.process.report import Report, build
@@ -37,9 +37,10 @@ def reply(
 ) -> Finished:
     accepted = drafted // 2
     ids = tuple(range(tokens))
+    tallies = {"lookup" if drafted else "off": Tally(tokens - accepted, drafted, accepted)}
     return Finished(
         reason, ids, ("plain",) * tokens, "", "", 7, 200, 0, tokens - accepted, drafted, accepted, 0,
-        (), {}, (), 0.5, seconds, seconds, plain,
+        (), tallies, (), 0.5, seconds, seconds, plain,
     )  # fmt: skip
 
 

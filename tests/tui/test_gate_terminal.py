@@ -46,7 +46,7 @@ from app.process.messages import (
 )
 from tests.tiny import write_tiny
 from tests.tui.engine import ScriptedEngine, finished, step
-from tests.tui.terminal import SPECCHAT, Home, Terminal, python
+from tests.tui.terminal import SAID, SPECCHAT, Home, Terminal, python
 
 # Markup, tags of prompts, the clipboard, the screen cleared in three ways, the alternate screen left, the
 # writing direction turned; and marks that have to stay. 777 is in no sequence of ours.
@@ -184,7 +184,7 @@ def test_what_an_engine_says(home: Home) -> None:
         terminal.wait_for("way-model [/INST]")
         terminal.wait_for("draft  way-option [/INST]")
         terminal.ask("Hello")
-        terminal.wait_for("tok/s ·")
+        terminal.wait_for(SAID)
         for way in ("heading", "text", "item", "code"):
             terminal.wait_for(f"way-{way} {LETTERS}")
         terminal.key("ctrl+g")
@@ -209,7 +209,7 @@ def test_what_an_engine_says_in_dialogues(home: Home) -> None:
     with chatting(home, "--proposer", "lookup") as terminal:
         terminal.wait_for("way-model [/INST]")
         terminal.ask("Hello")
-        terminal.wait_for("tok/s ·")
+        terminal.wait_for(SAID)
         terminal.key("f5")
         terminal.wait_for("way-not-run [/INST]")
         terminal.wait_for("way-one")
@@ -253,7 +253,7 @@ def test_what_a_person_recalls_attaches_and_pastes(home: Home) -> None:
         terminal.paste(f"way-typed {HOSTILE}")
         terminal.wait_for(f"way-typed {LETTERS}")
         terminal.key("enter")
-        terminal.wait_for("tok/s ·")
+        terminal.wait_for(SAID)
         terminal.wait_for(f"way-typed {LETTERS}")
 
 
@@ -262,7 +262,7 @@ def test_what_a_person_pastes_into_dialogues(home: Home) -> None:
     with chatting(home) as terminal:
         terminal.wait_for("way-model [/INST]")
         terminal.ask("Hello")
-        terminal.wait_for("tok/s ·")
+        terminal.wait_for(SAID)
         for key, title in (
             ("f7", "─ Draft model ─"),
             ("f8", "─ Sessions ─"),
@@ -334,7 +334,6 @@ def test_what_a_store_of_somebody_else_holds(home: Home) -> None:
     with chatting(home, "--resume") as terminal:
         terminal.wait_for(f"way-question {LETTERS}")
         terminal.wait_for(f"way-text {LETTERS}")
-        terminal.wait_for(f"way-proposer {LETTERS}")
         terminal.wait_for("▣ way-name [/INST]")
         terminal.wait_for("way-title [/INST]")
         terminal.key("f4")
@@ -363,18 +362,17 @@ def test_a_model_file_of_somebody_else(home: Home) -> None:
     model = write_tiny(
         home.folder / f"way-file {HOSTILE_NAME}.gguf",
         template=template,
-        extra={"general.name": f"way-general {HOSTILE}"},
     )
     unknown = f"way-session {HOSTILE}"
     arguments = ("--threads", "1", "--model", model, "--resume", unknown)
     with chatting(home, *arguments, script=SPECCHAT) as terminal:
         terminal.wait_for("way-session [/INST]")
-        terminal.wait_for("way-general [/INST]")
+        terminal.wait_for("way-file [INST]")
         terminal.ask("Hello")
         terminal.wait_for("way-template [/INST]")
         terminal.key("f7")
-        terminal.wait_for("way-file [INST]")
-        terminal.close("way-file")
+        terminal.wait_for("─ Draft model ─")
+        terminal.close("─ Draft model ─")
 
 
 @pytest.mark.parametrize("place", ["argument", "settings"])

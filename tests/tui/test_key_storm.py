@@ -263,7 +263,7 @@ def test_the_palette_runs_one_command_and_takes_no_key_afterwards(tmp_path: Path
             type_ahead(chat.app, "ctrl+p", "pagedown", "up")
             await chat.settle()
             assert isinstance(front(chat.app), Palette)
-            await chat.until(lambda: "new chat" in chat.text)
+            await chat.until(lambda: "/explain" in chat.text)
             type_ahead(chat.app, "enter", "enter", "escape", "x", "y")
             await chat.settle()
             assert not isinstance(front(chat.app), Palette)

@@ -12,11 +12,11 @@ from textual.pilot import Pilot
 from textual.widget import Widget
 
 from app.colours import LOOKS
-from app.engine.events import Finished, Pass, Prefill, Value
+from app.engine.events import Finished, Pass, Prefill, Tally, Value
 from app.process.messages import Option
 from app.session.figures import READY, EngineState, LiveFigures, PanelFigures
 from app.tui.panel.explain import ExplainScreen, explanations
-from app.tui.panel.panel import SpeculationPanel, why_lines
+from app.tui.panel.panel import SpeculationPanel, title, why_lines
 from app.tui.panel.strip import SpeculationStrip, strip_lines
 from app.tui.theme import DARK, LIGHT, THEMES
 
@@ -142,10 +142,10 @@ def test_the_panel_says_how_fast_against_what_and_why(size: tuple[int, int], the
         "k                4",
         "expected 2.7 · measured 3.2",
         "position 1 ",
-        " 74 %",
+        " 25 of 34",
         "prompt 4,871 tokens",
-        "(1,024 known)",
-        "host 10.0 ms a pass · 20 %",
+        "(1,024 cached)",
+        "overhead 10.0 ms/pass · 20 %",
     ):
         assert part in text
     if size == (80, 24):
@@ -159,7 +159,13 @@ def test_a_figure_not_known_is_a_dash_never_0() -> None:
     unknown = replace(reading(4870), plain_seconds=None, plain_source=None)
     for size in ((160, 50), (80, 24)):
         text = shown(unknown, size=size, options=())
-        for part in ("– plain", "plain –", "expected – · measured –", "position 1 –", "host – a pass · –"):
+        for part in (
+            "– plain",
+            "plain –",
+            "expected – · measured –",
+            "position 1 –",
+            "overhead – ms/pass · –",
+        ):
             assert part in text
         for label in ("acceptance", "tokens/pass", "k "):
             line = next(line for line in text.splitlines() if label in line and "·" not in line)
@@ -210,7 +216,7 @@ def test_the_end_of_a_reply_brings_what_only_the_record_knows() -> None:
         accepted=75,
         trimmed=0,
         accepted_by_position=(25, 25, 25, 0),
-        by_proposer={},
+        by_proposer={"lookup": Tally(34, 136, 75)},
         k_history=(4,) * 34,
         prefill_seconds=3.14,
         decode_seconds=1.7,
@@ -234,8 +240,9 @@ def test_what_a_memory_that_cannot_be_cut_reads_again_is_said() -> None:
     figures = made.snapshot()
     for size in ((160, 50), (80, 24)):
         text = shown(figures, size=size)
-        assert "(1,024 known)" in text and "(2,800 read again)" in text
-    assert "read again" not in shown(live().snapshot())
+        assert "(1,024 cached)" in text and "(2,800 read again)" in text
+    # A few tokens are no reason for anything.
+    assert "read again" not in shown(replace(figures, again=16))
     found = {each.name: each for each in explanations(figures, "copied state")}["memory"]
     assert (
         found.value == "copied state"
@@ -250,14 +257,63 @@ def test_what_a_memory_that_cannot_be_cut_reads_again_is_said() -> None:
 
 def test_why_nothing_was_drafted_is_said() -> None:
     """Lost otherwise: trust, where an option looks better than plain decoding and is not taken."""
-    values = (Value("lookup", 3, 0.03, True), Value("draft", 4, 0.2, False), Value("skip", 1, -0.1, True))
-    lines = [line.plain for line in why_lines(replace(live().snapshot(), values=values), "dark")]
-    assert [" ".join(line.split()) for line in lines[1:]] == [
-        "draft k 4 +20 % saving up",
-        "lookup k 3 +3 % too little",
-        "plain 0 %",
-        "skip k 1 -10 %",
+    values = (
+        Value("lookup", 3, 0.03, "small"),
+        Value("draft", 4, 0.2, "paused"),
+        Value("skip", 1, -0.1, "small"),
+        Value("other", 8, 0.4, None),
+    )
+
+    def told(figures: PanelFigures) -> list[str]:
+        return [" ".join(line.plain.split()) for line in why_lines(figures, "dark")]
+
+    figures = live().snapshot()
+    # What would lose is no option.
+    assert told(replace(figures, values=values)) == [
+        "predicted gain, next pass",
+        "other k 8 +40 %",
+        "draft k 4 +20 %",
+        "paused: recent guesses missed",
+        "lookup k 3 +3 %",
+        "not worth it: under 5 %",
     ]
+    assert told(replace(figures, values=values[2:3], phase="done")) == [
+        "predicted gain, last pass",
+        "none: no guess would gain",
+    ]
+    for pause, said in (("measuring", "timing plain speed"), ("resting", "nothing to guess")):
+        assert said in told(replace(figures, pause=pause))[1]  # type: ignore[arg-type]
+    assert not told(replace(figures, fixed_k=4)) and not told(replace(figures, setting="off"))
+
+
+def test_the_title_keeps_the_setting_and_what_it_did_apart() -> None:
+    """Else: the figures seem to be of what is on now, and "auto" is never seen to work."""
+    figures = replace(live().snapshot(), setting="auto")
+    assert title(figures, "dark").plain == "auto → lookup"
+    assert title(replace(figures, drafters=("lookup", "draft")), "dark").plain == "auto → lookup + draft"
+    assert title(replace(figures, drafters=()), "dark").plain == "auto → plain"
+    assert title(replace(figures, setting="off", drafters=()), "dark").plain == "off"
+    assert title(replace(figures, setting="lookup"), "dark").plain == "lookup"
+    made = live()
+    made.stop()
+    before = shown(made.snapshot())
+    made.choose(4, "off")
+    after = shown(made.snapshot())
+    assert after == before.replace("done · 109 tokens", "next: off")
+    assert "next: off" in strip_shown(made.snapshot(), READY, 80)[1]
+    never = replace(figures, phase="done", drafted=0, drafters=())
+    assert "never drafted" in shown(never) and "×" not in shown(never)
+    plain = replace(figures, setting="off", used=("off",), drafters=(), drafted=0)
+    for text in (shown(plain), "\n".join(strip_shown(plain, READY, 80))):
+        assert "1.00×" in text and "acceptance" not in text and "measured here" not in text
+
+
+def test_a_position_with_few_drafts_is_hidden() -> None:
+    """Else: one draft of sixteen tokens that was accepted shows as 100 %, beside what was tried for hours."""
+    made = live()
+    made.record(entry(9, 9))
+    text = shown(made.snapshot())
+    assert "26 of 35" in text and "1 of  1" not in text and " 5 █" not in text
 
 
 def test_a_slower_reply_is_told_as_a_loss() -> None:

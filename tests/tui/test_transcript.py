@@ -15,8 +15,7 @@ from app.chat.conversation import Answer, Conversation, End, Exchange, Figures, 
 from app.chat.documents import Document
 from app.engine.events import Pass
 from app.process.messages import Step
-from app.tui.theme import THEMES, origin_style
-from app.tui.transcript.figures import figure_items
+from app.tui.theme import THEMES, token_style
 from app.tui.transcript.transcript import LAID_OUT, Transcript
 
 FIGURES = Figures("lookup", 312, 128.44, 79.3, 1.624, 0.714, 3.21, 0.8, 4871, 42)
@@ -110,20 +109,25 @@ def test_text_that_would_act_on_the_terminal_or_the_app_is_only_shown() -> None:
     with_transcript(body, size=(160, 50))
 
 
-def test_an_answer_grows_as_text_and_ends_as_markdown() -> None:
+def test_an_answer_grows_as_markdown() -> None:
     async def body(transcript: Transcript, pilot: Pilot[None]) -> None:
         transcript.ask(Question("Go."))
         transcript.begin_answer()
         transcript.reading(2048, 4871)
         assert "reading 2,048 of 4,871 tokens" in view(transcript)
-        transcript.extend([step(["Some", " **bold"]), step(["** text", "\n\n1) one\n7) two"])])
+        transcript.extend([step(["Some", " **bold"])])
+        assert "Some bold" in view(transcript) and "reading" not in view(transcript)
+        transcript.extend([step(["** text", "\n\n1) one\n7"])])
+        assert rows(transcript)[4:8] == ["Some bold text", "", "1) one", ""]
+        transcript.extend([step([") two"])])
+        grown = rows(transcript)[:8]
+        assert grown[4:] == ["Some bold text", "", "1) one", "7) two"]
+        pieces = ("Some ", "**bold** ", "text\n\n1) ", "one", "\n7) ", "two")
+        origins = ("plain", *["lookup"] * 3, "bonus", "plain")
+        transcript.end_answer(Answer("".join(pieces), (0,) * 6, pieces, origins, end="stop", figures=FIGURES))
         shown = view(transcript)
-        assert "Some **bold** text" in shown and "reading" not in shown
-        transcript.end_answer(answered("Some **bold** text\n\n1) one\n2) two", figures=FIGURES))
-        shown = view(transcript)
-        assert "Some bold text" in shown
-        assert "1) one\n2) two" in shown
-        assert "lookup · 312 tokens · 128.4 tok/s · 1.62× plain · acceptance 71 %" in shown
+        assert rows(transcript)[:8] == grown
+        assert "Lookup wrote 4 of 7 words: 1.6× faster." in shown and "tok/s" not in shown
 
     with_transcript(body)
 
@@ -180,15 +184,18 @@ def test_colours_show_origins_and_ghosts_with_a_legend_at_the_newest_answer_only
         pieces, origins = ("one", " two", " three"), ("lookup", "correction", "plain")
         answer = Answer("one two three", (1, 2, 3), pieces, origins, ((1, " too"),), "stop")
         transcript.show(Conversation((Exchange(Question("1"), answer), Exchange(Question("2"), answer))))
-        assert "copied" not in view(transcript)
+        assert "guessed" not in view(transcript)
+        before = rows(transcript)
         transcript.set_colours(1, "dark")
         shown = view(transcript)
-        assert shown.count("lookup copied from earlier text") == 1
-        assert shown.index("copied") > shown.index("2")
+        assert shown.count("\n\ntinted: guessed ahead and right, by lookup") == 1
+        assert shown.index("tinted") > shown.rindex("one two three")
         assert "draft" not in shown and "too" not in shown
+        last = before.index("2") + 4
+        assert rows(transcript)[:last] == before[:last], "the text moves"
         styles = {segment.text: segment.style for segment in transcript.render_line(4)}
         look = styles["one"]
-        assert look is not None and look.color == origin_style("lookup", "dark").color
+        assert look is not None and look.bgcolor == token_style("lookup", "dark").bgcolor
         transcript.set_colours(2, "dark")
         assert view(transcript).count("one too two three") == 2
         transcript.ask(Question("3"))
@@ -196,7 +203,8 @@ def test_colours_show_origins_and_ghosts_with_a_legend_at_the_newest_answer_only
         transcript.extend([step(["new", " text"], ["draft", "correction"], " old", 1)])
         shown = view(transcript)
         assert "new old text" in shown
-        assert "guessed by the draft model" in shown and "copied" not in shown
+        assert "a model   tinted: guessed ahead and right, by draft   struck: guessed wrong" in shown
+        assert "by lookup" not in shown
 
     with_transcript(body, size=(110, 40))
 
@@ -408,22 +416,6 @@ def test_a_change_of_the_theme_repaints_what_stands(theme: str) -> None:
         assert [list(transcript.render_line(y)) for y in range(6)] == wanted
 
     with_transcript(body)
-
-
-def test_figures_that_were_not_measured_are_dashes() -> None:
-    """Else: a person reads 0 where nothing is known."""
-    unknown = Figures("draft", 1, None, None, None, None, None, 0.0, 0, 7)
-    assert figure_items(unknown) == [
-        "draft",
-        "1 token",
-        "– tok/s",
-        "– plain",
-        "acceptance –",
-        "– tokens/pass",
-        "seed 7",
-    ]
-    plain = Figures("off", 1200, 79.34, 79.3, 1.0, None, 1.0, 0.0, 0, 7)
-    assert figure_items(plain) == ["off", "1,200 tokens", "79.3 tok/s", "seed 7"]
 
 
 def test_a_very_long_answer_is_whole_and_a_table_is_readable() -> None:

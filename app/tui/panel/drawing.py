@@ -81,6 +81,13 @@ def seconds(value: float | None) -> str:
     return (f"{value:.1f} s" if value < 99.95 else f"{value:,.0f} s").rjust(7)
 
 
+def milliseconds(value: float | None) -> str:
+    """Milliseconds with one digit behind the point: "0.5", "12.3"; "<0.1" for less."""
+    if value is None:
+        return UNKNOWN
+    return "<0.1" if 0.0 < value < 0.5e-4 else f"{value * 1e3:,.1f}"
+
+
 def whole(value: int | None) -> str:
     """With separators of thousands: "4,871"."""
     return UNKNOWN if value is None else f"{value:,}"

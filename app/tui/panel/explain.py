@@ -12,10 +12,11 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
+from app.engine.control import LEAST_GAIN
 from app.models.memory_words import way_back
-from app.session.figures import WINDOW_SECONDS, PanelFigures
+from app.session.figures import LEAST_DRAFTS, WINDOW_SECONDS, PanelFigures
 from app.tui.dialogs.dialogue import Dialogue
-from app.tui.panel.drawing import UNKNOWN, percent, rate, ratio, seconds, whole
+from app.tui.panel.drawing import UNKNOWN, milliseconds, percent, rate, ratio, seconds, whole
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,9 @@ class ExplainScreen(Dialogue[None]):
 def explanations(figures: PanelFigures, memory: str = "") -> tuple[Explanation, ...]:
     """Every figure of the panel, in its order, and what the model's memory has to do with them."""
     plain = figures.plain_seconds
-    by_position = "  ".join(percent(share).strip() for share in figures.acceptance_by_position)
+    best = sorted(figures.values, key=lambda value: -value.gain)
+    least = f"{LEAST_GAIN - 1.0:.0%}".replace("%", " %")
+    by_position = "  ".join(f"{accepted:,} of {drafted:,}" for accepted, drafted in figures.by_position)
     return (
         Explanation(
             "tokens/s",
@@ -73,7 +76,8 @@ def explanations(figures: PanelFigures, memory: str = "") -> tuple[Explanation, 
         Explanation(
             "speedup",
             UNKNOWN if figures.speedup is None else f"{figures.speedup:.2f}×",
-            "How many times as fast as plain decoding this reply is; below 1 it is slower.",
+            "How many times as fast as plain decoding this reply is: below 1 it is slower. Plain decoding is "
+            "1; where nothing was drafted there is none.",
             "what plain decoding would have taken ÷ what it took, choosing and looking up included",
         ),
         Explanation(
@@ -98,10 +102,19 @@ def explanations(figures: PanelFigures, memory: str = "") -> tuple[Explanation, 
             else f"at most {figures.fixed_k}, as you chose",
         ),
         Explanation(
+            "predicted gain",
+            next((f"{value.gain:+.0%}".replace("%", " %") for value in best), UNKNOWN),
+            "How much faster than plain decoding the next pass would be with each proposer's best draft; "
+            f"under {least} it is not drafted, nor where guesses missed lately and plain decoding's time has "
+            "to be earned back first.",
+            "(expected tokens ÷ expected seconds) ÷ (1 ÷ seconds of a plain pass) - 1",
+        ),
+        Explanation(
             "position",
             by_position or UNKNOWN,
             "How often a draft is accepted as far as its 1st, 2nd, … token.",
-            "passes that accepted at least so many ÷ passes that drafted at least so many",
+            "passes that accepted at least so many, of the passes that drafted at least so many; "
+            f"fewer than {LEAST_DRAFTS} say nothing and are not shown",
         ),
         Explanation(
             "expected",
@@ -114,17 +127,23 @@ def explanations(figures: PanelFigures, memory: str = "") -> tuple[Explanation, 
         Explanation(
             "prompt",
             f"{whole(figures.prompt)} tokens",
-            "What the model reads before it writes; tokens known from the last turn are not read again.",
-            f"known {whole(figures.known if figures.prompt is not None else None)}, "
+            "What the model reads before it writes; tokens cached from the last turn are not read again.",
+            f"cached {whole(figures.known if figures.prompt is not None else None)}, "
             f"time {seconds(figures.prefill_seconds).strip()} (told at the reply's end)",
         ),
         *_memory(figures, memory),
         Explanation(
-            "host",
-            f"{seconds(figures.host_seconds_per_pass).strip()} a pass",
+            "overhead",
+            f"{milliseconds(figures.host_seconds_per_pass)} ms/pass",
             "The time of a pass outside the models: drafting without one, verification, text.",
             f"(seconds of all passes - seconds in models) ÷ passes; {percent(figures.host_share).strip()}"
             " of decoding",
+        ),
+        Explanation(
+            "seed",
+            whole(figures.seed).replace(",", ""),
+            "Where chance begins: the same seed, prompt and settings give the same reply.",
+            "set in the settings, or drawn anew for each reply (told at the reply's end)",
         ),
         Explanation(
             "▁▃▅▇",

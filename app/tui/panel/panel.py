@@ -14,10 +14,22 @@ from textual.theme import Theme
 
 from app.chat.gate import clean
 from app.engine.control import LEAST_GAIN
+from app.engine.events import Pause, Refusal
 from app.process.messages import Option
 from app.session.figures import READY, EngineState, PanelFigures
 from app.tui.actions import BY_NAME
-from app.tui.panel.drawing import UNKNOWN, bar, big, percent, rate, ratio, seconds, sparkline, whole
+from app.tui.panel.drawing import (
+    UNKNOWN,
+    bar,
+    big,
+    milliseconds,
+    percent,
+    rate,
+    ratio,
+    seconds,
+    sparkline,
+    whole,
+)
 from app.tui.theme import THEMES, origin_style
 
 # Lines do not grow beyond this where there is more room: eyes lose the way to a far number.
@@ -27,6 +39,20 @@ FEWEST_POSITIONS = 4
 # The height from which there is room for a number of three rows.
 TALL = 30
 _LABEL = 12
+# Less of the prompt than this share read again is not worth a line.
+_AGAIN = 0.05
+
+# No longer than the narrowest panel.
+_REFUSALS: dict[Refusal, str] = {
+    "small": f"not worth it: under {LEAST_GAIN - 1.0:.0%}".replace("%", " %"),
+    "unread": "waits: has to read first",
+    "paused": "paused: recent guesses missed",
+    "risky": "waits: costly if it misses",
+}
+_PAUSES: dict[Pause, str] = {
+    "measuring": "none: timing plain speed",
+    "resting": "none: nothing to guess now",
+}
 
 _TEACHING = (
     ("tokens/s", "and how many times plain decoding, measured here"),
@@ -127,17 +153,26 @@ def shown_name(name: str, width: int = 16) -> str:
     return line.truncate(width, ellipsis=True).plain
 
 
-def proposer_name(figures: PanelFigures, theme: str) -> Content:
-    """The proposer's name in the look that its tokens have in the text: the legend of that look."""
-    style = Style.from_rich_style(origin_style(figures.proposer, theme))
-    return Content.assemble((shown_name(figures.proposer), style + Style(bold=True)))
+def title(figures: PanelFigures, theme: str) -> Content:
+    """What was set and what came of it, such as "auto → lookup". A proposer's name has the look that its
+    tokens have in the text: the legend of that look."""
+
+    def named(name: str) -> Content:
+        style = Style.from_rich_style(origin_style(name, theme))
+        return Content.assemble((shown_name(name), style + Style(bold=True)))
+
+    setting = named(figures.setting)
+    if figures.plain or not figures.passes or figures.drafters == (figures.setting,):
+        return setting
+    did = Content(" + ").join(map(named, figures.drafters)) if figures.drafters else Content("plain")
+    return Content.assemble(setting, (" → ", "$muted"), did)
 
 
-def draft_length(figures: PanelFigures) -> str:
+def draft_length(setting: str, fixed_k: int | None) -> str:
     """Who chooses k, and what was chosen: "k auto" or "k 4"."""
-    if figures.proposer == "off":
+    if setting == "off":
         return "plain decoding"
-    return "k auto" if figures.fixed_k is None else f"k {figures.fixed_k}"
+    return "k auto" if fixed_k is None else f"k {fixed_k}"
 
 
 def state_text(figures: PanelFigures, state: EngineState) -> tuple[str, str]:
@@ -152,8 +187,17 @@ def state_text(figures: PanelFigures, state: EngineState) -> tuple[str, str]:
         done = f"{whole(figures.read)} of {whole(figures.to_read)}"
         return f"reading again {done}" if figures.mostly_again else f"reading {done} tokens", "$accent"
     if figures.phase == "writing":
-        return f"writing · {whole(figures.kept)} tokens", "$accent"
-    return ("idle" if figures.phase == "idle" else f"done · {whole(figures.kept)} tokens"), "$muted"
+        return f"writing · {_tokens(figures.kept)}", "$accent"
+    if figures.next_up is not None:
+        # The figures stay those of the reply that was made.
+        setting, fixed_k = figures.next_up
+        length = "" if setting == "off" else f" · {draft_length(setting, fixed_k)}"
+        return f"next: {shown_name(setting)}{length}", "$accent"
+    return ("idle" if figures.phase == "idle" else f"done · {_tokens(figures.kept)}"), "$muted"
+
+
+def _tokens(count: int) -> str:
+    return f"{count:,} token{'' if count == 1 else 's'}"
 
 
 def progress(figures: PanelFigures, state: EngineState) -> float | None:
@@ -165,13 +209,15 @@ def progress(figures: PanelFigures, state: EngineState) -> float | None:
     return None
 
 
-def speedup_part(figures: PanelFigures) -> tuple[str, str]:
-    """Such as "1.62×", and the style that tells a gain from a loss."""
+def speedup_part(figures: PanelFigures, unit: str = " plain") -> Content:
+    """Such as "1.62× plain", in the style that tells a gain from a loss."""
     speedup = figures.speedup
     if speedup is None:
-        return UNKNOWN, "$muted"
+        never = figures.phase == "done" and figures.drafted == 0
+        return Content.assemble(("never drafted" if never else f"{UNKNOWN}{unit}", "$muted"))
     # As it is shown: what rounds to 1.00 is no loss.
-    return f"{speedup:.2f}×", "bold $warning" if round(speedup, 2) < 1 else "bold $accent"
+    style = "bold $warning" if round(speedup, 2) < 1 else "bold $accent"
+    return Content.assemble((f"{speedup:.2f}×", style), (unit, "$muted"))
 
 
 def panel_lines(
@@ -194,9 +240,10 @@ def panel_lines(
     else:
         foot = [*_costs(figures, width), *([Content(), *foot] if foot else [])]
         lines += _speed(figures, width, tall=tall)
-        lines += _rates(figures, width)
-        left = height - len(lines) - len(foot) - 1
-        lines += _positions(figures, width, max(FEWEST_POSITIONS, min(left, MOST_POSITIONS)), theme)
+        if not figures.plain:
+            lines += _rates(figures, width)
+            left = height - len(lines) - len(foot) - 1
+            lines += _positions(figures, width, max(FEWEST_POSITIONS, min(left, MOST_POSITIONS)), theme)
         # The least that must be seen of all, and the first to go.
         why = why_lines(figures, theme)
         if len(lines) + len(why) + 1 + len(foot) < height:
@@ -208,24 +255,25 @@ def panel_lines(
 
 
 def why_lines(figures: PanelFigures, theme: str) -> list[Content]:
-    """What the controller expected of each proposer before the last pass, and so chose; the best first."""
-    values = sorted(figures.values, key=lambda value: -value.gain)
-    lines = []
-    for value in values:
-        style = Style.from_rich_style(origin_style(value.proposer, theme))
-        said = f"{value.gain:+.0%}".replace("%", " %")
-        too_little = 0.0 < value.gain < LEAST_GAIN - 1.0
-        reason = "  too little" if too_little else "" if value.affordable else "  saving up"
-        lines.append(
-            Content.assemble(
-                (shown_name(value.proposer).ljust(8), style), (f"k {value.k:<3}{said:>8}{reason}", "$muted")
-            )
-        )
-    if not lines:
+    """The gains that the controller predicted before the last pass, the best first, and why it refused one;
+    () where it does not choose. What would lose is no option."""
+    if figures.plain or figures.fixed_k is not None or not figures.passes:
         return []
-    plain = Content.assemble(("plain".ljust(8), "$muted"), (f"     {'0 %':>8}", "$muted"))
-    place = sum(value.gain > 0 for value in values)
-    return [Content.assemble(("expected of the last pass", "$muted")), *lines[:place], plain, *lines[place:]]
+    lines = []
+    for value in sorted(figures.values, key=lambda value: -value.gain):
+        gain = round(100 * value.gain)
+        if gain < 1:
+            continue
+        style = Style.from_rich_style(origin_style(value.proposer, theme))
+        said = f"k {value.k:<3}{gain:>+7} %"
+        lines.append(Content.assemble((shown_name(value.proposer).ljust(8), style), (said, "$muted")))
+        if value.refused is not None:
+            lines.append(Content.assemble((_REFUSALS[value.refused], "$muted")))
+    if not lines:
+        reason = "none: no guess would gain" if figures.pause is None else _PAUSES[figures.pause]
+        lines.append(Content.assemble((reason, "$muted")))
+    which = "last" if figures.phase == "done" else "next"
+    return [Content.assemble((f"predicted gain, {which} pass", "$muted")), *lines]
 
 
 def unavailable_lines(options: Sequence[Option], width: int) -> list[Content]:
@@ -242,25 +290,26 @@ def unavailable_lines(options: Sequence[Option], width: int) -> list[Content]:
 
 def _head(figures: PanelFigures, state: EngineState, width: int, theme: str) -> list[Content]:
     share = progress(figures, state)
+    name = title(figures, theme)
+    length = Content.assemble((f" · {draft_length(figures.setting, figures.fixed_k)}", "$muted"))
     return [
-        proposer_name(figures, theme) + Content.assemble((f" · {draft_length(figures)}", "$muted")),
+        name if name.cell_length + length.cell_length > width else name + length,
         Content.assemble(state_text(figures, state)),
         Content() if share is None else Content.assemble((bar(share, width), "$accent")),
     ]
 
 
 def _speed(figures: PanelFigures, width: int, *, tall: bool) -> list[Content]:
-    speedup, style = speedup_part(figures)
+    gain = speedup_part(figures)
     number = rate(figures.tokens_per_second)
     plain_rate = rate(figures.plain_tokens_per_second).strip()
     place = "" if figures.plain_source is None else " · measured here"
-    plain = Content.assemble((f"plain {plain_rate}{place}", "$muted"))
+    # Of plain decoding it is the number above.
+    plain = Content() if figures.plain else Content.assemble((f"plain {plain_rate}{place}", "$muted"))
     top, middle, bottom = big(number.strip())
     if not tall or len(top) > width - _LABEL:
-        against = Content.assemble((speedup, style), (" plain", "$muted"))
         speed = Content.assemble((number, "bold $accent"), " tok/s ")
-        return [speed + against.pad_left(width - speed.cell_length - against.cell_length), plain, Content()]
-    gain = Content.assemble((speedup, style), (" plain", "$muted"))
+        return [speed + gain.pad_left(width - speed.cell_length - gain.cell_length), plain, Content()]
     labels = (Content.assemble(("tokens/s", "$muted")), gain, Content())
     rows = zip(labels, (top, middle, bottom), strict=True)
     return [
@@ -296,29 +345,32 @@ def _row(
 
 def _costs(figures: PanelFigures, width: int) -> list[Content]:
     took = "" if figures.prefill_seconds is None else f" in {seconds(figures.prefill_seconds).strip()}"
-    prompt, known = f"prompt {whole(figures.prompt)} tokens{took}", f"({whole(figures.known)} known)"
-    first = [f"{prompt} {known}"] if len(prompt) + len(known) < width else [prompt, f"       {known}"]
-    if figures.again:
-        first.append(f"       ({whole(figures.again)} read again)")
-    host = seconds(figures.host_seconds_per_pass).strip()
-    share = percent(figures.host_share).strip()
-    return [Content.assemble((line, "$muted")) for line in (*first, f"host {host} a pass · {share}")]
+    prompt = f"prompt {whole(figures.prompt)} tokens{took}"
+    notes = [f"({whole(figures.known)} cached)"] if figures.known else []
+    if figures.again > _AGAIN * (figures.prompt or 0):
+        notes.append(f"({whole(figures.again)} read again)")
+    if len(notes) == 1 and len(prompt) + len(notes[0]) < width:
+        prompt, notes = f"{prompt} {notes[0]}", []
+    overhead = f"overhead {milliseconds(figures.host_seconds_per_pass)} ms/pass"
+    overhead += f" · {percent(figures.host_share).strip()}"
+    lines = (prompt, *(f"       {note}" for note in notes), overhead)
+    return [Content.assemble((line, "$muted")) for line in lines]
 
 
 def _positions(figures: PanelFigures, width: int, most: int, theme: str) -> list[Content]:
+    counts = figures.by_position[:most]
+    if not counts:
+        return [Content.assemble((f"position 1 {UNKNOWN}", "$muted"))]
     colour = Style.from_rich_style(origin_style(figures.proposer, theme)).foreground
     style: str | Style = "$muted" if colour is None else Style(foreground=colour)
-    shares = figures.acceptance_by_position[:most]
-    if not shares:
-        return [Content.assemble((f"position 1 {UNKNOWN}", "$muted"))]
+    # The first position has the most drafts.
+    room = len(f"{counts[0][1]:,}")
     lines = []
-    for index, share in enumerate(shares):
+    for index, (accepted, drafted) in enumerate(counts):
         label = f"{'position' if index == 0 else '':8} {index + 1} "
-        lines.append(
-            Content.assemble(
-                (label, "$muted"), (bar(share, max(0, width - len(label) - 5)), style), percent(share)
-            )
-        )
+        said = f" {accepted:>{room},} of {drafted:>{room},}"
+        share = bar(accepted / drafted, max(0, width - len(label) - len(said)))
+        lines.append(Content.assemble((label, "$muted"), (share, style), said))
     return lines
 
 

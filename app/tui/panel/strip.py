@@ -17,10 +17,10 @@ from app.tui.panel.panel import (
     draft_length,
     painted,
     progress,
-    proposer_name,
     settings_theme,
     speedup_part,
     state_text,
+    title,
 )
 
 _GAP = 2
@@ -86,20 +86,22 @@ def strip_lines(figures: PanelFigures, state: EngineState, width: int, theme: st
 
 
 def _speed_line(figures: PanelFigures, width: int, theme: str) -> Content:
-    proposer = proposer_name(figures, theme) + Content.assemble((f" · {draft_length(figures)}", "$muted"))
+    name = title(figures, theme)
+    length = draft_length(figures.setting, figures.fixed_k)
+    proposer = name + Content.assemble((f" · {length}", "$muted"))
     now = Content.assemble((f", now {whole(figures.last_k):>2}", "$muted"))
     speed = Content.assemble((rate(figures.tokens_per_second), "bold $accent"), " tok/s")
-    speedup, style = speedup_part(figures)
-    gain = Content.assemble((speedup.rjust(6), style))
-    against = gain + Content.assemble((" plain", "$muted"))
-    measured = f" ({rate(figures.plain_tokens_per_second).strip()} measured here)"
-    told = against if figures.plain_source is None else against + Content.assemble((measured, "$muted"))
-    most = proposer if figures.proposer == "off" else proposer + now
-    for parts in ((most, speed, told), (most, speed, against), (proposer, speed, gain)):
+    gain, against = speedup_part(figures, ""), speedup_part(figures)
+    told = against
+    if not figures.plain and figures.speedup is not None:
+        measured = f" ({rate(figures.plain_tokens_per_second).strip()} measured here)"
+        told = against + Content.assemble((measured, "$muted"))
+    most = proposer if figures.plain else proposer + now
+    for parts in ((most, speed, told), (most, speed, against), (proposer, speed, gain), (name, speed, gain)):
         line = _joined(parts)
         if line.cell_length <= width:
             return line
-    return _joined((proposer_name(figures, theme), speed, gain))
+    return _joined((Content(figures.setting), speed, gain))
 
 
 def _second_line(figures: PanelFigures, state: EngineState, width: int) -> Content:
@@ -107,14 +109,14 @@ def _second_line(figures: PanelFigures, state: EngineState, width: int) -> Conte
     share = progress(figures, state)
     if share is not None:
         return _joined((doing, Content.assemble((bar(share, width - doing.cell_length - _GAP), "$accent"))))
-    if state.name == "stopped" or figures.phase == "idle":
+    if state.name == "stopped" or figures.phase == "idle" or figures.plain:
         return doing
     acceptance = Content.assemble(("acceptance ", "$muted"), percent(figures.acceptance_rate))
     tokens = Content.assemble(("tokens/pass ", "$muted"), ratio(figures.tokens_per_pass))
     shown = [acceptance, tokens]
     room = width - sum(part.cell_length for part in shown) - _GAP
     beside = max(_DOING, doing.cell_length) + _GAP
-    if room >= beside + 2 * (_SHORTEST + 1):
+    if room >= beside + 2 * (_SHORTEST + 1) or (figures.next_up is not None and room >= beside):
         shown.append(doing)
         room -= beside
     columns = min(room // 2 - 1, _LONGEST)

@@ -159,10 +159,15 @@ class Transcript(FollowingCanvas, can_focus=True):
                 self._notes.append(Note(text, kind))
 
     def set_colours(self, level: Level, theme: str) -> None:
-        """0: Markdown; 1: tokens by origin; 2: rejected drafts too. theme: its settings name."""
+        """0: none; 1: accepted drafts; 2: rejected ones too. theme: as `token_style` takes it."""
         self._level = level
         self._theme = theme
         self._redraw()
+
+    @property
+    def colours(self) -> tuple[Level, str]:
+        """What was set last."""
+        return self._level, self._theme
 
     def name_keys(self, keys: Keys) -> None:
         """Call keys so in lines that speak of them."""
