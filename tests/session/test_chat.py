@@ -177,9 +177,9 @@ def test_a_small_command_that_fails_ends_nothing_else() -> None:
     desk.engine.fail(FindDrafts, "The model was moved.")
     desk.chat.find_models(())
     desk.engine.fail(FindModels, "There is no list.")
-    desk.chat.set_proposer("lookup")
+    desk.chat.speculation.set_proposer("lookup")
     desk.engine.fail(SetProposer, "It cannot be.")
-    desk.chat.set_draft("d.gguf")
+    desk.chat.speculation.set_draft("d.gguf")
     desk.engine.fail(SetDraft, "There is no such file.")
     desk.hear()
     assert [each.message for each in desk.seen.of("drafts_found")] == ["The model was moved."]
@@ -221,9 +221,9 @@ def test_a_comparison_ends_however_it_ends() -> None:
 def test_all_that_was_loaded_comes_back() -> None:
     """Else: the panel names a draft that a restart, a larger context or a setting has thrown away."""
     desk = Desk()
-    desk.chat.set_draft("d.gguf")
+    desk.chat.speculation.set_draft("d.gguf")
     desk.tell(Switched("draft", OPTIONS, "d.gguf", None))
-    desk.chat.set_k(5)
+    desk.chat.speculation.set_k(5)
     desk.tell(KILLED)
     assert desk.engine.starts == 2 and desk.engine.load.draft == "d.gguf"
     desk.tell(LOADED)
@@ -237,7 +237,7 @@ def test_all_that_was_loaded_comes_back() -> None:
     desk.chat.send(FIRST)
     assert (desk.engine.generate.proposer, desk.engine.generate.k) == ("draft", 5)
     desk.reply("One.")
-    desk.chat.set_draft(None)
+    desk.chat.speculation.set_draft(None)
     desk.tell(Switched("auto", OPTIONS, None, None))
     assert desk.chat.load.draft is None
 
@@ -245,13 +245,13 @@ def test_all_that_was_loaded_comes_back() -> None:
 def test_what_was_chosen_last_is_what_is_on() -> None:
     """Else: two quick changes end with the first one."""
     desk = Desk()
-    desk.chat.set_proposer("lookup")
-    first = max(desk.chat._open)
-    desk.chat.set_proposer("off")
+    desk.chat.speculation.set_proposer("lookup")
+    first = max(desk.chat._commands.open)
+    desk.chat.speculation.set_proposer("off")
     desk.tell(Switched("lookup", OPTIONS, None, None, first))
-    assert desk.chat.proposer == "off"
+    assert desk.chat.speculation.proposer == "off"
     desk.tell(Switched("off", OPTIONS, None, None))
-    assert desk.chat.proposer == "off"
+    assert desk.chat.speculation.proposer == "off"
 
 
 def test_a_setting_that_loads_again_goes_on_with_the_reply() -> None:
