@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 from textual.pilot import Pilot
 
@@ -16,7 +17,7 @@ from app.chat.documents import read_document
 from app.errors import SpecchatError
 from app.models.locate import find_model
 from app.process.client import EngineClient
-from app.settings.values import LoadSettings, LookSettings, SamplingSettings, Settings, ThemeName
+from app.settings.values import LoadSettings, LookSettings, Marked, SamplingSettings, Settings, ThemeName
 from app.tui.app import SpecchatApp
 from app.tui.options import ChatOptions
 
@@ -24,15 +25,13 @@ QUESTION = "Write this file again with every line, and set the port to 9042."
 _PATIENCE = 300.0
 
 
-def take(
-    model: Path, document: Path, question: str, size: tuple[int, int], theme: ThemeName, colours: int
-) -> str:
+def take(model: Path, document: Path, question: str, size: tuple[int, int], look: LookSettings) -> str:
     """The screen behind the reply, as SVG."""
     settings = replace(
         Settings(),
         model=LoadSettings(name=str(model)),
         sampling=SamplingSettings(temperature=0.0, seed=1, max_tokens=256),
-        look=LookSettings(theme=theme),
+        look=look,
     )
     pictures: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
@@ -45,8 +44,6 @@ def take(
             await _until(lambda: app.chat.loaded is not None)
             app.chat.send(Question(question, (read_document(document),)))
             await _until(lambda: not app.chat.busy)
-            for _ in range(colours):
-                app.action_colours()
             await pilot.pause(0.3)
             pictures.append(app.export_screenshot(title="specchat"))
             app.exit()
@@ -75,12 +72,13 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--question", default=QUESTION)
     parser.add_argument("--columns", type=int, default=120)
     parser.add_argument("--rows", type=int, default=44)
-    parser.add_argument("--theme", choices=("dark", "light", "terminal"), default="dark")
-    parser.add_argument("--colours", type=int, default=1, choices=(0, 1, 2), help="0: none; 2: ghosts too")
+    parser.add_argument("--theme", choices=get_args(ThemeName), default="dark")
+    parser.add_argument("--drafts", choices=get_args(Marked), default="accepted", help="which are marked")
     options = parser.parse_args(arguments)
     size = (options.columns, options.rows)
+    look = LookSettings(theme=options.theme, drafts=options.drafts)
     model = find_model(options.model)
-    picture = take(model, options.document, options.question, size, options.theme, options.colours)
+    picture = take(model, options.document, options.question, size, look)
     options.output.write_text(picture, encoding="utf-8")
     print(f"Written: {options.output}")
     return 0

@@ -93,6 +93,11 @@ class Exchange:
         """How many there are, with this one."""
         return len(self.earlier) + 1 + len(self.later)
 
+    @property
+    def questions(self) -> tuple[Question, ...]:
+        """Those of all versions, oldest first."""
+        return tuple(branch[0].question for branch in (*self.earlier, (self,), *self.later))
+
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
@@ -111,7 +116,7 @@ class Conversation:
         """With one more question."""
         return replace(self, exchanges=(*self.exchanges, Exchange(question)))
 
-    def answered(self, answer: Answer | None) -> Conversation:
+    def answered(self, answer: Answer) -> Conversation:
         """With this answer to the last question, in place of the one that it had."""
         *before, last = self.exchanges
         return replace(self, exchanges=(*before, replace(last, answer=answer)))

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 from app.chat.gate import clean
 from app.process.messages import CacheType, FlashAttention
-from app.settings.values import Settings, ThemeName
+from app.settings.values import Marked, Settings, ThemeName
 
 Value = str | int | float | bool | tuple[str, ...] | None
 
@@ -49,9 +49,9 @@ class Field:
 
 FIELDS: tuple[Field, ...] = (
     Field("sampling", "temperature", "number", "0 always takes the likeliest; higher varies more.", 0, 100),
-    Field("sampling", "top_k", "whole", "Only so many of the likeliest tokens; 0 is off."),
-    Field("sampling", "top_p", "number", "Only the likeliest up to this share; 1 is off.", 0, 1),
-    Field("sampling", "min_p", "number", "Only tokens this likely beside the best; 0 is off.", 0, 1),
+    Field("sampling", "top_k", "whole", "Keep only the likeliest tokens; 0 is off."),
+    Field("sampling", "top_p", "number", "Keep the likeliest up to this share; 1 is off.", 0, 1),
+    Field("sampling", "min_p", "number", "Least share of the best token's chance; 0 is off.", 0, 1),
     Field(
         "sampling", "repeat_penalty", "number", "Above 1 makes repetition less likely; 1 is off.", 0.01, 100
     ),
@@ -62,7 +62,7 @@ FIELDS: tuple[Field, ...] = (
         "sampling", "seed", "whole", "The same seed gives the same reply.", 0, _LONGEST_SEED, "new each reply"
     ),
     Field("sampling", "max_tokens", "whole", "The longest reply.", 1, empty="what the context holds"),
-    Field("chat", "system", "lines", "What the model is told before all else.", label="System prompt"),
+    Field("chat", "system", "lines", "What the model is told first.", label="System prompt"),
     Field(
         "model",
         "name",
@@ -76,7 +76,13 @@ FIELDS: tuple[Field, ...] = (
         "model", "draft", "text", "A smaller model that drafts, by name or path.", empty="none", reload=True
     ),
     Field(
-        "model", "context_length", "whole", "Tokens of prompt and replies.", 2, empty="automatic", reload=True
+        "model",
+        "context_length",
+        "whole",
+        "Tokens for prompt and replies.",
+        2,
+        empty="automatic",
+        reload=True,
     ),
     Field(
         "model",
@@ -100,7 +106,7 @@ FIELDS: tuple[Field, ...] = (
         "model",
         "cache_type",
         "choice",
-        "Numbers in the cache; smaller ones save memory.",
+        "Number format of the cache; smaller ones save memory.",
         choices=get_args(CacheType),
         reload=True,
     ),
@@ -110,7 +116,7 @@ FIELDS: tuple[Field, ...] = (
         "model", "template", "text", "A chat template's name or file.", empty="the model's own", reload=True
     ),
     Field("model", "rpc", "texts", "HOST:PORT of llama.cpp RPC servers.", reload=True, label="RPC servers"),
-    Field("model", "draft_folders", "texts", "Folders in which drafts are looked for."),
+    Field("model", "draft_folders", "texts", "Folders searched for drafts."),
     Field(
         "model",
         "bridge",
@@ -119,12 +125,12 @@ FIELDS: tuple[Field, ...] = (
         reload=True,
         label="Bridge vocabularies",
     ),
-    Field("speculation", "proposer", "choice", "What guesses tokens; auto takes what is fastest."),
+    Field("speculation", "proposer", "choice", "What guesses tokens; auto takes the fastest."),
     Field(
         "speculation",
         "k",
         "whole",
-        "How many tokens are drafted a pass.",
+        "Tokens drafted per pass.",
         1,
         _LONGEST_K,
         "automatic",
@@ -134,10 +140,18 @@ FIELDS: tuple[Field, ...] = (
         "look",
         "theme",
         "choice",
-        "Colours; terminal takes those of the terminal.",
+        "Colours; terminal uses your terminal's own.",
         choices=get_args(ThemeName),
     ),
     Field("look", "panel", "switch", "Whether the speculation panel is shown."),
+    Field(
+        "look",
+        "drafts",
+        "choice",
+        "Which drafts answers mark: accepted ones by a tint; all, with rejected ones struck; or none.",
+        choices=get_args(Marked),
+        label="Marked drafts",
+    ),
 )
 
 BY_PATH = {(field.section, field.name): field for field in FIELDS}

@@ -14,6 +14,8 @@ from app.process.messages import CacheType, FlashAttention, Load
 
 # The names of app.tui.theme.THEMES, which cannot be imported here: settings are read without a screen.
 ThemeName = Literal["dark", "light", "terminal"]
+# What of the drafts is marked in an answer.
+Marked = Literal["off", "accepted", "all"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ class LookSettings:
 
     theme: ThemeName = "dark"
     panel: bool = True
+    drafts: Marked = "accepted"
 
 
 @dataclass(frozen=True, slots=True)

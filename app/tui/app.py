@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from inspect import isawaitable
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import App, ComposeResult, SystemCommand
@@ -50,7 +50,8 @@ from app.tui.small import TooSmall
 from app.tui.starters.starters import Starters
 from app.tui.theme import THEMES
 from app.tui.transcript.answer import Keys
-from app.tui.transcript.code_blocks import code_blocks
+from app.tui.transcript.code_blocks import code_blocks, parser
+from app.tui.transcript.colouring import LEVELS, Level
 from app.tui.transcript.transcript import Transcript
 from app.tui.view import FIGURES_SECONDS, PaneView
 
@@ -146,7 +147,6 @@ class SpecchatApp(App[None], inherit_bindings=False):
         )
         self.dialogues = Dialogues(self)
         self._link = link
-        self._colours: Literal[0, 1, 2] = 0
         self._panel_wanted = self.settings.look.panel
         self._code_block = 0
         self._keys = keys_in_force(self.settings.keys)
@@ -171,6 +171,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
 
     def on_mount(self) -> None:
         self._use_keys()
+        self._use_colours(LEVELS[self.settings.look.drafts])
         self._leave_on_signals()
         # Textual takes the screen for what it was before the suspension.
         self.app_resume_signal.subscribe(self, lambda _: self.refresh())
@@ -191,6 +192,8 @@ class SpecchatApp(App[None], inherit_bindings=False):
         for notice in self.options.notices:
             self.view.say(notice, "warning")
         self.chat.start()
+        # Loaded now, while the model is: else tokens of the first reply wait for it.
+        parser()
 
     def _leave_on_signals(self) -> None:
         """Give the terminal back before an end from outside, as after one from inside."""
@@ -269,8 +272,10 @@ class SpecchatApp(App[None], inherit_bindings=False):
             self._early.append(message)
             return
         self._code_block = 0
-        edited = isinstance(message, PromptArea.Sent) and message.edited
-        (self.chat.send_edited if edited else self.chat.send)(message.question)
+        if isinstance(message, PromptArea.Sent) and message.edits is not None:
+            self.chat.send_edited(message.edits, message.question)
+        else:
+            self.chat.send(message.question)
 
     @on(PromptArea.Command)
     async def _command(self, message: PromptArea.Command) -> None:
@@ -335,34 +340,35 @@ class SpecchatApp(App[None], inherit_bindings=False):
         self.dialogues.help()
 
     def action_next_proposer(self, name: str = "") -> None:
-        problems = {option.name: option.problem for option in self.chat.options}
+        problems = {option.name: option.problem for option in self.chat.speculation.options}
         if not name:
-            self.chat.next_proposer()
+            self.chat.speculation.next_proposer()
         elif name not in problems:
             names = ", ".join(problems) or "auto, once the model is loaded"
             self.view.say(f"There is no proposer {name}: take {names}.", "warning")
         elif problem := problems[name]:
             self.view.say(f"{name} cannot be used: {problem}.", "warning")
         else:
-            self.chat.set_proposer(name)
+            self.chat.speculation.set_proposer(name)
 
     def action_automatic_k(self, k: str = "") -> None:
         if not k:
-            self.chat.toggle_k()
+            self.chat.speculation.toggle_k()
             return
         with self._saying("/k auto, or"):
-            self.chat.set_k(None if k == "auto" else int(str(typed(BY_PATH["speculation", "k"], k))))
+            self.chat.speculation.set_k(
+                None if k == "auto" else int(str(typed(BY_PATH["speculation", "k"], k)))
+            )
 
     def action_longer_k(self) -> None:
-        self.chat.change_k(1)
+        self.chat.speculation.change_k(1)
 
     def action_shorter_k(self) -> None:
-        self.chat.change_k(-1)
+        self.chat.speculation.change_k(-1)
 
     def action_colours(self) -> None:
-        following: dict[int, Literal[0, 1, 2]] = {0: 1, 1: 2, 2: 0}
-        self._colours = following[self._colours]
-        self.transcript.set_colours(self._colours, self.settings.look.theme)
+        following: dict[Level, Level] = {0: 1, 1: 2, 2: 0}
+        self._use_colours(following[self.transcript.colours[0]])
 
     def action_compare(self) -> None:
         self.dialogues.compare()
@@ -422,7 +428,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
 
     def action_copy_answer(self) -> None:
         answer = self._last_answer()
-        self.copy_text(answer) if answer else self.view.say("There is no answer to copy yet.")
+        self.copy_text(answer) if answer else self.view.say("No answer to copy yet.")
 
     def action_copy_code(self) -> None:
         blocks = code_blocks(self._last_answer())
@@ -513,7 +519,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
         field = BY_PATH[section, name]
         with self._saying(field.title):
             if self.dialogues.keep(put(self.settings, field, typed(field, text))):
-                self.view.say(f"{field.title} {text}, kept in the settings.")
+                self.view.say(f"{field.title} {text}, saved to the settings.")
 
     def copy_text(self, text: str) -> str:
         """Copy, say how, and return what was said."""
@@ -526,12 +532,13 @@ class SpecchatApp(App[None], inherit_bindings=False):
         before, self.settings = self.settings, settings
         self.theme = THEMES[settings.look.theme].name
         self._use_keys()
-        self.transcript.set_colours(self._colours, settings.look.theme)
+        same = settings.look.drafts == before.look.drafts
+        self._use_colours(self.transcript.colours[0] if same else LEVELS[settings.look.drafts])
         self.chat.wishes = wishes(settings)
         if settings.speculation.proposer != before.speculation.proposer:
-            self.chat.set_proposer(settings.speculation.proposer)
+            self.chat.speculation.set_proposer(settings.speculation.proposer)
         if settings.speculation.k != before.speculation.k:
-            self.chat.set_k(settings.speculation.k)
+            self.chat.speculation.set_k(settings.speculation.k)
         if settings.chat.system != before.chat.system:
             self.chat.set_system(settings.chat.system)
         if settings.model.command() != before.model.command():
@@ -542,6 +549,15 @@ class SpecchatApp(App[None], inherit_bindings=False):
         model = replace(self.settings.model, name=path, draft=draft)
         self.settings = replace(self.settings, model=model)
         self.chat.use_model(model.command())
+
+    def _use_colours(self, level: Level) -> None:
+        theme: str = self.settings.look.theme
+        if self.no_color:
+            theme = "none"
+        elif self.console.color_system == "standard" and not self.is_headless:
+            # Of its sixteen colours none is a tint.
+            theme = "terminal"
+        self.transcript.set_colours(level, theme)
 
     def _use_keys(self) -> None:
         self._keys = keys_in_force(self.settings.keys)
@@ -555,9 +571,9 @@ class SpecchatApp(App[None], inherit_bindings=False):
             if action.slash and action.name != "command_palette":
                 for choice in action.choices or ("",):
                     title = f"/{action.slash} {choice}".ljust(14) + action.summary
-                    yield SystemCommand(
-                        title, shown_keys(self._keys[action.name]), partial(self.perform, action, choice)
-                    )
+                    keys = self._keys[action.name]
+                    perform = partial(self.perform, action, choice)
+                    yield SystemCommand(title, shown_keys(keys) if keys else action.group, perform)
 
     async def perform(self, action: Action, argument: str = "") -> None:
         """Do what its slash command does with this argument."""

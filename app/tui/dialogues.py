@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from app.tui.theme import THEMES
 
 if TYPE_CHECKING:
     from app.tui.app import SpecchatApp
+    from app.tui.dialogs.choice import Choice
 
 _ROUNDED = 1024
 # Room for an answer in a context that is made larger.
@@ -36,6 +38,21 @@ class Dialogues:
 
     def __init__(self, app: SpecchatApp) -> None:
         self._app = app
+
+    def _ask(
+        self,
+        title: str,
+        question: str,
+        choices: Sequence[Choice],
+        chosen: Callable[[str | None], None],
+        details: str = "",
+    ) -> None:
+        """Put a question, unless one of this title is open: an engine that dies again and again asks once."""
+        from app.tui.dialogs.choice import ChoiceScreen
+
+        open_ones = [each.title for each in self._app.screen_stack if isinstance(each, ChoiceScreen)]
+        if title not in open_ones:
+            self._app.push_screen(ChoiceScreen(question, choices, details, title), chosen)
 
     # The context's end ------------------------------------------------------------------------
 
@@ -61,12 +78,12 @@ class Dialogues:
             )
 
     def _room(self, question: str, wanted: int, capacity: int, trained: int) -> None:
-        from app.tui.dialogs.choice import Choice, ChoiceScreen
+        from app.tui.dialogs.choice import Choice
 
         chat = self._app.chat
         choices = []
         if len(chat.conversation.exchanges) - 1 > chat.conversation.unsent:
-            text = "They stay on the screen and in the session, but are not sent any more."
+            text = "They stay on the screen and in the session, but are no longer sent."
             choices.append(Choice("drop", "Drop the oldest turns", text))
         larger = min(-(-wanted // _ROUNDED) * _ROUNDED, trained)
         if larger > capacity:
@@ -84,13 +101,13 @@ class Dialogues:
             elif key == "larger":
                 chat.enlarge(larger)
 
-        self._app.push_screen(ChoiceScreen(question, choices, title="The context"), chosen)
+        self._ask("The context", question, choices, chosen)
 
     # The engine -------------------------------------------------------------------------------
 
     def crashed(self, event: Crashed, restarted: bool) -> None:
         """Say in the transcript what happened; the engine's last lines are on a key."""
-        from app.tui.dialogs.choice import Choice, ChoiceScreen
+        from app.tui.dialogs.choice import Choice
 
         if restarted:
             text = f"The engine {event.reason} and was started again; nothing is lost."
@@ -112,21 +129,21 @@ class Dialogues:
             elif key == "settings":
                 self.settings()
 
-        self._app.push_screen(ChoiceScreen(question, choices, event.details, "The engine"), chosen)
+        self._ask("The engine", question, choices, chosen, event.details)
 
     def asks(self, event: Asked) -> None:
         """A proposer wants disk space."""
-        from app.tui.dialogs.choice import Choice, ChoiceScreen
+        from app.tui.dialogs.choice import Choice
 
         choices = [Choice("yes", "Write it"), Choice("no", "Go on without")]
 
         def chosen(key: str | None) -> None:
             if key == "yes":
-                self._app.chat.set_proposer(event.proposer, agreed=True)
+                self._app.chat.speculation.set_proposer(event.proposer, agreed=True)
             else:
-                self._app.chat.next_proposer()
+                self._app.chat.speculation.next_proposer()
 
-        self._app.push_screen(ChoiceScreen(event.question, choices, title="Disk space"), chosen)
+        self._ask("Disk space", event.question, choices, chosen)
 
     def drafts(self) -> None:
         """Choose a draft model. The list comes with `drafts_found`."""
@@ -134,7 +151,7 @@ class Dialogues:
 
         def chosen(choice: DraftChoice | None) -> None:
             if choice is not None:
-                self._app.chat.set_draft(choice.draft)
+                self._app.chat.speculation.set_draft(choice.draft)
 
         self._app.push_screen(DraftScreen(), chosen)
 
@@ -183,7 +200,7 @@ class Dialogues:
         last = chat.conversation.last
         command = chat.compare()
         if command is None or last is None:
-            asked = "Ask something first: it is what is compared."
+            asked = "Ask something first: your last message is what is compared."
             self._app.view.say(f"Stop the {chat.making} first." if chat.busy else asked)
             return
         self._app.push_screen(
@@ -247,7 +264,7 @@ class Dialogues:
 
         app = self._app
         if not app.chat.conversation.exchanges:
-            app.view.say("There is nothing to export yet.")
+            app.view.say("Nothing to export yet.")
             return
         title = app.keeper.title or "chat"
         text = markdown(title, app.view.model_name, app.chat.conversation)
@@ -285,7 +302,7 @@ class Dialogues:
             else:
                 self.keep(settings)
 
-        app.push_screen(SettingsScreen(app.settings, app.chat.options), chosen)
+        app.push_screen(SettingsScreen(app.settings, app.chat.speculation.options), chosen)
 
     def keep(self, settings: Settings) -> bool:
         """Use these settings, and keep them in their file; False, and a sentence, where that fails."""
@@ -297,7 +314,7 @@ class Dialogues:
         try:
             write_changes(app.options.settings_file, before, settings)
         except SpecchatError as error:
-            app.view.say(f"Used for now, but not kept: {error}", "warning")
+            app.view.say(f"In use now, but not saved: {error}", "warning")
             return False
         return True
 

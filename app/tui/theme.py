@@ -1,15 +1,18 @@
 """The visual language: one accent, one family of greys, one colour an origin; dark, light, terminal.
 
 The colours of the origins are Okabe and Ito's, which stay apart for colour-blind eyes, darkened for the
-light theme; each origin differs without colour too, by its underline or weight.
+light theme; each origin differs without colours too, by its underline.
 """
 
 from __future__ import annotations
 
+from functools import cache
+
 from rich.style import Style
+from textual.color import Color
 from textual.theme import Theme
 
-from app.colours import DARK_PAGE, LIGHT_PAGE, LOOKS
+from app.colours import DARK_PAGE, LIGHT_PAGE, LOOKS, OWN
 
 DARK = Theme(
     name="specchat-dark",
@@ -109,14 +112,35 @@ TERMINAL = Theme(
 # The names that settings use.
 THEMES = {"dark": DARK, "light": LIGHT, "terminal": TERMINAL}
 
+# What is tinted, and how much: enough to be seen, little enough to be read on.
+_TINTS = {"dark": (DARK_PAGE.ground, 0.22), "light": (LIGHT_PAGE.ground, 0.16)}
+
 
 def origin_style(origin: str, theme: str) -> Style:
-    """How a token of that origin looks in the theme of that settings name; nothing for "plain".
+    """The colour of an origin in the theme of that settings name; nothing for "plain".
 
     A proposer that came later than this table, such as a head, looks like "head".
     """
     if origin in ("plain", "off", "auto"):
         return Style()
     look = LOOKS.get(origin, LOOKS["head"])
-    colour = {"dark": look.dark, "light": look.light}.get(theme, look.ansi)
-    return Style.parse(f"{look.attributes} {colour}")
+    return Style(color={"dark": look.dark, "light": look.light}.get(theme, look.ansi))
+
+
+@cache
+def token_style(origin: str, theme: str) -> Style:
+    """How a token looks that a proposer of that name drafted: on a tint of its colour, which is quiet.
+
+    The terminal's own sixteen colours have no tints: there it is the text that has the colour. In the theme
+    "none", of a terminal without colours, it has an underline. The model's own words look like any text.
+    """
+    look = LOOKS.get(origin, LOOKS["head"])
+    if origin in OWN:
+        return Style()
+    if theme == "none":
+        return Style.parse(look.attributes)
+    if theme not in _TINTS:
+        return Style(color=look.ansi)
+    ground, share = _TINTS[theme]
+    colour = look.dark if theme == "dark" else look.light
+    return Style(bgcolor=Color.parse(ground).blend(Color.parse(colour), share).hex)

@@ -207,8 +207,15 @@ def test_regenerate_edit_walk_and_delete(tmp_path: Path) -> None:
             assert "One." in chat.text and "And on." in chat.text and "‹ 1/2 ›" in chat.text
             await chat.stored()
             assert stored() == chat.app.chat.conversation
+            # An edit is of its chat: what is left of it is in the history.
+            await chat.press("ctrl+t", "!")
             await chat.press("ctrl+n")
-            assert "Three." not in chat.text
+            assert "Three." not in chat.text and "Editing" not in chat.text
+            assert chat.app.prompt.draft.text == "" and chat.app.prompt.history.entries[-1] == "On!"
+            chat.app.chat.send_edited(Question("On"), Question("On and on"))
+            await chat.settle()
+            assert chat.app.prompt.draft.text == "On and on" and not chat.app.chat.conversation.exchanges
+            await chat.press("ctrl+c")
             await chat.ask("Anew")
             assert len(chat.engine.generate.messages) == 1
             await chat.stored()
@@ -610,18 +617,24 @@ def test_resizing_a_long_chat_leaves_it_right(tmp_path: Path) -> None:
     run(body)
 
 
-def test_the_theme_and_keys_of_the_settings_are_used(tmp_path: Path) -> None:
+def test_the_theme_and_keys_of_the_settings_are_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def body() -> None:
         settings = Settings(look=LookSettings(theme="light"), keys={"colours": "ctrl+g", "thoughts": "f4"})
         async with chatting(tmp_path, settings) as chat:
             assert chat.app.theme == "specchat-light"
-            await chat.press("ctrl+g")
-            assert chat.app._colours == 1
+            for marked in (2, 0, 1):
+                await chat.press("ctrl+g")
+                assert chat.app.transcript.colours == (marked, "light")
+            chat.app.apply(replace(settings, look=LookSettings(theme="dark", drafts="off")))
+            assert chat.app.transcript.colours == (0, "dark")
             await chat.press("f9")
             await chat.until(lambda: "Settings" in chat.text)
             await chat.press("escape")
             await chat.press("f1")
             await chat.until(lambda: "Ctrl+G" in chat.text)
+        monkeypatch.setenv("NO_COLOR", "1")
+        async with chatting(tmp_path) as chat:
+            assert chat.app.transcript.colours == (1, "none")
 
     run(body)
 

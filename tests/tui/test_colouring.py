@@ -1,57 +1,75 @@
 """Colouring: without these a person is told that tokens were guessed that the model wrote itself."""
 
-from itertools import pairwise
+from collections.abc import Iterable
+from itertools import chain, pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.style import Style
 
-from app.tui.theme import origin_style
-from app.tui.transcript.colouring import Inks, Level, Trail, coloured, legend
+from app.colours import LOOKS, OWN
+from app.tui.theme import THEMES, token_style
+from app.tui.transcript.colouring import Trail, TrailInk, legend
+from app.tui.transcript.flow import Run
 
-INKS = Inks(Style(), Style(strike=True), "dark")
+GHOST = Style(strike=True)
 PIECES = ("The", " river", " flows", ".", "\n\n", "It", " ends")
 ORIGINS = ("plain", "lookup", "lookup", "correction", "plain", "bonus", "draft")
 GHOSTS = ((3, ", it"), (7, "\nhere"))
 
 
-def test_each_token_has_the_look_of_its_origin() -> None:
-    runs = coloured(PIECES, ORIGINS, GHOSTS, 1, INKS)
-    assert "".join(run.text for run in runs) == "".join(PIECES)
-    looks = {run.text: run.style for run in runs}
-    assert looks["river flows"] == origin_style("lookup", "dark")
-    assert looks["."] == origin_style("correction", "dark")
-    assert looks["It"] == origin_style("bonus", "dark")
-    assert looks["The"] == looks["\n\n"] == looks[" "] == Style()
+def inked(ghost: Style | None = None) -> list[Run]:
+    ink = TrailInk(Trail(PIECES, ORIGINS, GHOSTS), "dark", ghost)
+    text = "".join(PIECES)
+    return ink(text, Style(), 0, 0) + ink.rejected(ink.trail.ghosts(len(text), len(text) + 1), Style())
+
+
+def test_accepted_drafts_have_the_look_of_their_proposer_and_the_models_own_words_none() -> None:
+    assert "".join(run.text for run in inked()) == "".join(PIECES)
+    looks = {run.text: run.style for run in inked()}
+    assert looks["river flows"] == token_style("lookup", "dark")
+    assert looks["ends"] == token_style("draft", "dark")
+    assert looks[".\n\nIt"] == looks["The"] == looks[" "] == Style()
 
 
 def test_rejected_drafts_stand_where_they_were_rejected() -> None:
-    """Else: a person cannot see what the correction corrected."""
-    runs = coloured(PIECES, ORIGINS, GHOSTS, 2, INKS)
+    """Else: a person cannot see what the model wrote in their place."""
+    runs = inked(GHOST)
     assert "".join(run.text for run in runs) == "The river flows, it.\n\nIt ends⏎here"
-    assert [run.text for run in runs if run.style == INKS.ghost] == [", it", "⏎here"]
-
-
-def test_off_means_off() -> None:
-    (run,) = coloured(PIECES, ORIGINS, GHOSTS, 0, INKS)
-    assert run.text == "".join(PIECES) and run.style == INKS.body
+    assert [run.text for run in runs if run.style == GHOST] == [", it", "⏎here"]
 
 
 def test_places_are_those_of_the_text() -> None:
     """Else: a reader is moved when the colours are switched."""
-    text = "".join(PIECES)
-    for run in coloured(PIECES, ORIGINS, GHOSTS, 2, INKS):
-        if run.style != INKS.ghost:
-            assert text[run.place : run.place + len(run.text)] == run.text
+    for run in inked(GHOST):
+        if run.style != GHOST:
+            assert "".join(PIECES)[run.place :].startswith(run.text)
+
+
+@pytest.mark.parametrize("theme", [*THEMES, "none"])
+def test_proposers_look_unlike_and_have_no_look_of_something_else(theme: str) -> None:
+    """Else: a person without colours cannot tell them apart, or takes a guess for a link."""
+    looks = {name: token_style(name, theme) for name in LOOKS if name not in OWN}
+    assert len(set(looks.values())) == len(looks)
+    for look in looks.values():
+        assert bool(look.underline or look.underline2) == (theme == "none")
+        assert (look.color is None and look.bgcolor is None) == (theme == "none")
+    assert all(token_style(name, theme) == Style() for name in OWN)
+    assert token_style("eagle3", theme) == looks["head"]
 
 
 def test_the_legend_names_what_is_present_and_no_more() -> None:
-    names = [entry[0].text for entry in legend(Trail(PIECES, ORIGINS, GHOSTS), INKS, 2, Style())]
-    assert names == ["lookup", "draft", "correction", "bonus", "rejected"]
-    assert [entry[0].text for entry in legend(Trail(("a",), ("lookup",)), INKS, 2, Style())] == ["lookup"]
-    assert legend(Trail(("a",), ("off",)), INKS, 1, Style()) == []
-    (later,) = legend(Trail(("a",), ("eagle3",)), INKS, 1, Style())
-    assert later[0].text == "eagle3"
+    def said(trail: Trail, ghost: Style | None = None, theme: str = "dark") -> list[str]:
+        entries = legend(TrailInk(trail, theme, ghost), Style())
+        return ["".join(run.text for run in entry) for entry in entries]
+
+    trail = Trail(PIECES, ORIGINS, GHOSTS)
+    both = "tinted: guessed ahead and right, by lookup, draft"
+    assert said(trail) == [both]
+    assert said(trail, GHOST) == [both, "struck: guessed wrong"]
+    assert said(Trail(("a",), ("eagle3",)), GHOST, "none") == ["marked: guessed ahead and right, by eagle3"]
+    assert said(Trail(("a",), ("off",)), GHOST) == []
 
 
 TOKENS = st.lists(
@@ -61,24 +79,20 @@ TOKENS = st.lists(
 
 
 @given(TOKENS, st.lists(st.tuples(st.integers(0, 12), st.sampled_from(["x", " y"])), max_size=3), st.data())
-def test_an_answer_that_grows_looks_as_one_that_is_whole(
+def test_text_that_is_inked_bit_by_bit_looks_as_if_inked_at_once(
     tokens: list[tuple[str, str]], ghosts: list[tuple[int, str]], data: st.DataObject
 ) -> None:
-    """Else: the text jumps, or loses a token, at its end."""
+    """Else: marks are lost, or stand twice, where a line or a look begins."""
     ghosts = sorted((min(index, len(tokens)), text) for index, text in ghosts)
     trail = Trail([piece for piece, _ in tokens], [origin for _, origin in tokens], ghosts)
-    length = len(trail.text)
     assert "\x1b" not in trail.text
-    level: Level = data.draw(st.sampled_from([1, 2]))
-    edges = [
-        0,
-        *sorted(data.draw(st.sets(st.integers(1, max(1, length - 1)), max_size=4 if length > 1 else 0))),
-        length,
-    ]
-    grown = [
-        run.text
-        for start, end in pairwise(edges)
-        for run in trail.runs(start, end, INKS, level, last=end == length)
-        if start < end or length == 0
-    ]
-    assert "".join(grown) == "".join(run.text for run in trail.runs(0, length, INKS, level, last=True))
+    ink = TrailInk(trail, "dark", data.draw(st.sampled_from([None, GHOST])))
+    length = len(trail.text)
+    edges = sorted({0, length} | data.draw(st.sets(st.integers(0, length), max_size=4)))
+    bits = [ink(trail.text[start:end], Style(), start, start) for start, end in pairwise(edges)]
+    assert letters(chain(*bits)) == letters(ink(trail.text, Style(), 0, 0))
+
+
+def letters(runs: Iterable[Run]) -> list[tuple[str, Style]]:
+    """Blanks may be marked or not, by where a run begins."""
+    return [(letter, run.style) for run in runs for letter in run.text if not letter.isspace()]

@@ -74,7 +74,7 @@ class Host(App[None]):
 
     @property
     def edits(self) -> int:
-        return sum(message.edited for message in self.said if isinstance(message, PromptArea.Sent))
+        return sum(message.edits is not None for message in self.said if isinstance(message, PromptArea.Sent))
 
     @property
     def commands(self) -> list[tuple[str, str]]:

@@ -168,7 +168,7 @@ def test_nothing_found_and_nothing_there_teach(store: Store) -> None:
     async def none_found(pilot: Pilot[None]) -> None:
         await pilot.press(*"zzz")
         await until(pilot, lambda: other.query_one("#empty").display)
-        assert "Nothing is found" in str(other.query_one("#empty", Static).content)
+        assert "Nothing found" in str(other.query_one("#empty", Static).content)
         await pilot.press("enter")
 
     assert run(other, none_found) == []

@@ -15,7 +15,7 @@ from app.chat.conversation import Answer, Conversation, End, Exchange, Figures, 
 from app.chat.documents import Document
 from app.engine.events import Pass
 from app.process.messages import Step
-from app.tui.theme import THEMES, origin_style
+from app.tui.theme import THEMES, token_style
 from app.tui.transcript.transcript import LAID_OUT, Transcript
 
 FIGURES = Figures("lookup", 312, 128.44, 79.3, 1.624, 0.714, 3.21, 0.8, 4871, 42)
@@ -109,22 +109,24 @@ def test_text_that_would_act_on_the_terminal_or_the_app_is_only_shown() -> None:
     with_transcript(body, size=(160, 50))
 
 
-def test_an_answer_grows_as_text_and_ends_as_markdown() -> None:
+def test_an_answer_grows_as_markdown() -> None:
     async def body(transcript: Transcript, pilot: Pilot[None]) -> None:
         transcript.ask(Question("Go."))
         transcript.begin_answer()
         transcript.reading(2048, 4871)
         assert "reading 2,048 of 4,871 tokens" in view(transcript)
-        transcript.extend([step(["Some", " **bold"]), step(["** text", "\n\n1) one\n7) two"])])
-        shown = view(transcript)
-        assert "Some **bold** text" in shown and "reading" not in shown
-        pieces = ("Some ", "**bold** ", "text\n\n1) ", "one", "\n2) ", "two")
+        transcript.extend([step(["Some", " **bold"])])
+        assert "Some bold" in view(transcript) and "reading" not in view(transcript)
+        transcript.extend([step(["** text", "\n\n1) one\n7"])])
+        assert rows(transcript)[4:8] == ["Some bold text", "", "1) one", ""]
+        transcript.extend([step([") two"])])
+        grown = rows(transcript)[:8]
+        assert grown[4:] == ["Some bold text", "", "1) one", "7) two"]
+        pieces = ("Some ", "**bold** ", "text\n\n1) ", "one", "\n7) ", "two")
         origins = ("plain", *["lookup"] * 3, "bonus", "plain")
-        whole = Answer("".join(pieces), (0,) * 6, pieces, origins, end="stop", figures=FIGURES)
-        transcript.end_answer(whole)
+        transcript.end_answer(Answer("".join(pieces), (0,) * 6, pieces, origins, end="stop", figures=FIGURES))
         shown = view(transcript)
-        assert "Some bold text" in shown
-        assert "1) one\n2) two" in shown
+        assert rows(transcript)[:8] == grown
         assert "Lookup wrote 4 of 7 words: 1.6× faster." in shown and "tok/s" not in shown
 
     with_transcript(body)
@@ -182,15 +184,18 @@ def test_colours_show_origins_and_ghosts_with_a_legend_at_the_newest_answer_only
         pieces, origins = ("one", " two", " three"), ("lookup", "correction", "plain")
         answer = Answer("one two three", (1, 2, 3), pieces, origins, ((1, " too"),), "stop")
         transcript.show(Conversation((Exchange(Question("1"), answer), Exchange(Question("2"), answer))))
-        assert "copied" not in view(transcript)
+        assert "guessed" not in view(transcript)
+        before = rows(transcript)
         transcript.set_colours(1, "dark")
         shown = view(transcript)
-        assert shown.count("lookup copied from earlier text") == 1
-        assert shown.index("copied") > shown.index("2")
+        assert shown.count("\n\ntinted: guessed ahead and right, by lookup") == 1
+        assert shown.index("tinted") > shown.rindex("one two three")
         assert "draft" not in shown and "too" not in shown
+        last = before.index("2") + 4
+        assert rows(transcript)[:last] == before[:last], "the text moves"
         styles = {segment.text: segment.style for segment in transcript.render_line(4)}
         look = styles["one"]
-        assert look is not None and look.color == origin_style("lookup", "dark").color
+        assert look is not None and look.bgcolor == token_style("lookup", "dark").bgcolor
         transcript.set_colours(2, "dark")
         assert view(transcript).count("one too two three") == 2
         transcript.ask(Question("3"))
@@ -198,7 +203,8 @@ def test_colours_show_origins_and_ghosts_with_a_legend_at_the_newest_answer_only
         transcript.extend([step(["new", " text"], ["draft", "correction"], " old", 1)])
         shown = view(transcript)
         assert "new old text" in shown
-        assert "guessed by the draft model" in shown and "copied" not in shown
+        assert "a model   tinted: guessed ahead and right, by draft   struck: guessed wrong" in shown
+        assert "by lookup" not in shown
 
     with_transcript(body, size=(110, 40))
 
@@ -421,5 +427,27 @@ def test_a_very_long_answer_is_whole_and_a_table_is_readable() -> None:
         table = "| a | b |\n|---|--:|\n| " + "word " * 30 + "| 1 |\n\n" + "|" * 40 + "\n" + "|-" * 39 + "|"
         transcript.end_answer(answered(table))
         assert "word word" in view(transcript) and max(map(len, rows(transcript))) <= 80
+
+    with_transcript(body)
+
+
+def test_text_that_is_slow_to_draw_leaves_time_for_keys_and_is_shown_in_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else: a model that writes nothing but brackets locks the screen."""
+    monkeypatch.setattr("app.tui.transcript.transcript.SHORTEST_REST", 0.0)
+    monkeypatch.setattr("app.tui.transcript.transcript.RESTS", 1e4)
+
+    async def body(transcript: Transcript, pilot: Pilot[None]) -> None:
+        timers: list[Callable[[], None]] = []
+        monkeypatch.setattr(transcript, "set_timer", lambda seconds, then: timers.append(then))
+        transcript.ask(Question("Go."))
+        transcript.begin_answer()
+        for word in ("one", " two", " three"):
+            transcript.extend([step([word])])
+        assert "one two" in view(transcript) and "three" not in view(transcript)
+        (then,) = timers
+        then()
+        assert "one two three" in view(transcript)
 
     with_transcript(body)

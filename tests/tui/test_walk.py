@@ -27,7 +27,9 @@ from hypothesis.stateful import (
 )
 
 from app.chat.conversation import Question
+from app.chat.store import Store
 from app.process.client import EngineClient
+from app.process.messages import SetDraft, SetProposer
 from app.session import state
 from app.settings.values import LoadSettings, SamplingSettings, Settings
 from app.tui.app import SpecchatApp
@@ -43,24 +45,10 @@ STEPS_OF_ONE_WALK = 125
 # What acts on the chat, or opens what acts on it. Keys that write into a text, or take text out of it, are
 # left to the words that are typed.
 KEYS = (
-    *(
-        "escape",
-        "escape",
-        "escape",
-        "enter",
-        "up",
-        "down",
-        "tab",
-        "f2",
-        "f3",
-        "f4",
-        "f5",
-        "f6",
-        "f7",
-        "f8",
-        "f9",
-    ),
-    *("ctrl+n", "ctrl+r", "ctrl+t", "alt+c", "f1", "ctrl+p", "ctrl+l", "pageup", "pagedown", "ctrl+up"),
+    *("escape", "escape", "escape", "enter", "up", "down", "tab", "pageup", "pagedown"),
+    *(f"f{number}" for number in range(1, 10)),
+    *(f"ctrl+{key}" for key in ("n", "r", "t", "l", "p", "up", "down")),
+    *("alt+p", "alt+n"),
 )
 
 
@@ -79,7 +67,10 @@ class Walk(RuleBasedStateMachine):
         )
         chosen = Settings(model=target, sampling=SamplingSettings(max_tokens=12))
         self.app = SpecchatApp(ChatOptions(chosen, None, (), (), home / "settings.toml", home), self.client)
-        self.store = home / "sessions.db"
+        self.file = home / "sessions.db"
+        self.stored: dict[str | None, str] = {}
+        # The chats that were on the screen since the stored ones were looked at.
+        self.meant: set[str | None] = set()
         self.words: list[str] = []
         self.loop = asyncio.new_event_loop()
         self.jobs: asyncio.Queue[tuple[Coroutine[Any, Any, None], asyncio.Future[None]] | None] = (
@@ -173,7 +164,7 @@ class Walk(RuleBasedStateMachine):
         paths = [str(self.models[1]), "/nowhere/missing.gguf", None]
 
         async def step() -> None:
-            self.app.chat.set_draft(paths[which])
+            self.app.chat.speculation.set_draft(paths[which])
             await self.settle()
 
         self.run(step())
@@ -196,8 +187,29 @@ class Walk(RuleBasedStateMachine):
 
     @rule()
     def finish(self) -> None:
-        """What is being done ends by itself."""
-        self.run(self.until(self.idle, "it does not end"))
+        """What is being done ends by itself; what was asked is where it belongs, no other chat changed."""
+
+        async def step() -> None:
+            await self.until(self.idle, "it does not end")
+            await asyncio.wrap_future(self.app.keeper.ask(lambda store: None))
+            self.meant.add(self.app.keeper.identity)
+
+        self.run(step())
+        before, self.stored = self.stored, self.chats()
+        changed = {each for each in before if before[each] != self.stored.get(each)}
+        assert changed <= self.meant, (changed, self.meant)
+        self.meant = {self.app.keeper.identity}
+        prompt, chat = self.app.prompt, self.app.chat
+        here = f"{self.stored} {chat.queued} {chat.conversation} {prompt.draft} {prompt._aside}"
+        assert [word for word in self.words if word not in here] == []
+
+    def chats(self) -> dict[str | None, str]:
+        """Every stored chat, as another program reads it."""
+        store = Store.open(self.file)
+        try:
+            return {each.identity: repr(store.load(each.identity).conversation) for each in store.summaries()}
+        finally:
+            store.close()
 
     # What holds ---------------------------------------------------------------------------------
 
@@ -219,34 +231,23 @@ class Walk(RuleBasedStateMachine):
         """Else: a chat that is locked."""
         current = self.app.chat.state
         if isinstance(current, (state.Loading, state.Replying, state.Comparing)):
-            assert current.identity in self.app.chat._open, current
+            assert current.identity in self.app.chat._commands.open, current
 
     @invariant()
     def the_screen_shows_what_is_done(self) -> None:
         chat = self.app.chat
         assert self.app.prompt._busy == chat.making
-        shown = {
-            "Ready": "ready",
-            "Replying": "ready",
-            "Comparing": "ready",
-            "Loading": "loading",
-            "Stopped": "stopped",
-        }
-        if not any(type(command).__name__ in ("SetDraft", "SetProposer") for command in chat._open.values()):
-            assert chat.engine.name == shown[type(chat.state).__name__], (chat.state, chat.engine)
-        assert (chat.loaded is None) == isinstance(chat.state, (state.Loading, state.Stopped))
+        without = isinstance(chat.state, (state.Loading, state.Stopped))
+        assert (chat.loaded is None) == without
+        if without or not any(
+            isinstance(each, (SetDraft, SetProposer)) for each in chat._commands.open.values()
+        ):
+            name = {state.Loading: "loading", state.Stopped: "stopped"}.get(type(chat.state), "ready")
+            assert chat.engine.name == name, (chat.state, chat.engine)
 
     @invariant()
-    def nothing_typed_is_lost(self) -> None:
-        prompt, chat = self.app.prompt, self.app.chat
-        places = [
-            prompt.draft.text,
-            *prompt.history.entries,
-            *(question.text for question in chat.queued),
-            *(exchange.question.text for exchange in chat.conversation.exchanges),
-        ]
-        said = "\n".join(places)
-        assert [word for word in self.words if word not in said] == []
+    def what_is_on_the_screen_may_change(self) -> None:
+        self.meant.add(self.app.keeper.identity)
 
     def teardown(self) -> None:
         try:

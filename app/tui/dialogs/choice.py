@@ -51,11 +51,11 @@ class ChoiceScreen(Dialogue[str | None]):
         self._question = clean(question)
         self._choices = tuple(choices)
         self._details = details
-        self._heading = " ".join(clean(title).split())
+        self.title = " ".join(clean(title).split())
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="dialog", can_focus=False) as dialog:
-            dialog.border_title = Content(self._heading) if self._heading else None
+            dialog.border_title = Content(self.title) if self.title else None
             yield Static(self._question, id="question", markup=False)
             yield OptionList(
                 *(Option(_prompt(number, each)) for number, each in enumerate(self._choices, start=1)),

@@ -19,6 +19,7 @@ _BEGIN = (
     ("paste", "a document of any length; the model reads all of it"),
     ("@file", "in the text attaches that file"),
     ("/", "at the beginning lists the commands"),
+    ("↑ ↓", "earlier messages; in an empty chat, questions to begin with"),
 )
 
 

@@ -192,7 +192,7 @@ class ModelScreen(Picker[ModelChoice | None]):
             self.say(one_line(row.problem), problem=True)
         elif row.room and not row.room.fits and self._warned is not row:
             self._warned = row
-            self.say("It is not likely to fit into memory: Enter again loads it all the same.", problem=True)
+            self.say("This may not fit into memory: press Enter again to load it anyway.", problem=True)
         else:
             partner = row.partner
             draft = partner.path if partner and partner.kind == "draft" else None
@@ -271,9 +271,9 @@ class ModelScreen(Picker[ModelChoice | None]):
         self._turn("question")
         if event.error is None:
             # Something else is in front.
-            self.say("All is here: Enter loads the model.")
+            self.say("Downloaded: Enter loads the model.")
         elif isinstance(event.error, StoppedError):
-            self.say("Stopped. What has come is kept: Enter goes on from there.")
+            self.say("Stopped: Enter resumes the download.")
         else:
             self.say(one_line(str(event.error)), problem=True)
 
@@ -309,7 +309,7 @@ def arranged(rows: Sequence[Row], typed: str) -> tuple[Row | None, ...]:
             origin="",
             path=path,
             size=os.path.getsize(path) if there else 0,
-            problem=None if there else f"There is no file {one_line(typed)}; go on typing its path.",
+            problem=None if there else f"There is no file {one_line(typed)}: keep typing its path.",
         )
         return (None, row)
     words = typed.casefold().split()

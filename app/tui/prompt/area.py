@@ -48,11 +48,11 @@ class PromptArea(Vertical):
     class Sent(Message):
         """A question is to be answered. Its text has bare names where references stood.
 
-        edited: in place of the last one.
+        edits: the question that it is another version of, None for one of its own.
         """
 
-        def __init__(self, question: Question, edited: bool = False) -> None:
-            self.question, self.edited = question, edited
+        def __init__(self, question: Question, edits: Question | None = None) -> None:
+            self.question, self.edits = question, edits
             super().__init__()
 
     class Command(Message):
@@ -98,8 +98,9 @@ class PromptArea(Vertical):
         self._waiting = Static(id="prompt-waiting", markup=False)
         self._hint = Static(_HINT, id="prompt-hint", markup=False)
         self._busy: Making | None = None
-        # What was being written before the last question was edited; None while it is not.
-        self._aside: Question | None = None
+        # The question that is edited, None while none is, and what was being written before.
+        self._edits: Question | None = None
+        self._aside = Question("")
         self._leaving = ""
 
     def compose(self) -> ComposeResult:
@@ -124,10 +125,10 @@ class PromptArea(Vertical):
 
     def edit(self, question: Question) -> None:
         """Have the last question edited. What was being written is set aside meanwhile."""
-        if self._aside is None:
+        if self._edits is None:
             aside = self.draft
             self._load(Question(clean(question.text), question.documents))
-            self._set_aside(aside)
+            self._begin_edit(question, aside)
         self.focus_editor()
 
     def leave_edit(self) -> bool:
@@ -135,10 +136,11 @@ class PromptArea(Vertical):
 
         The edited text stays in the history.
         """
-        if self._aside is None:
+        if self._edits is None:
             return False
-        self._remember(self.draft)
-        self._load(self._set_aside(None))
+        if self.draft != self._edits:
+            self._remember(self.draft)
+        self._end_edit()
         return True
 
     def clear(self) -> None:
@@ -214,13 +216,13 @@ class PromptArea(Vertical):
         """Put questions that were sent before what is being written now."""
         texts: list[str] = []
         documents: list[Document] = []
-        for each in (*questions, self._aside or self.draft):
+        for each in (*questions, self.draft if self._edits is None else self._aside):
             texts += [each.text] if each.text else []
             for document in each.documents:
                 document = distinct(document, documents)
                 documents += [document] if document not in documents else []
         question = Question("\n\n".join(texts), tuple(documents))
-        if self._aside is None:
+        if self._edits is None:
             self._load(question)
         else:
             self._aside = question
@@ -266,7 +268,7 @@ class PromptArea(Vertical):
         call = call_in(typed)
         if call is not None:
             self._run(call)
-        elif self._busy is not None and self._aside is not None:
+        elif self._busy is not None and self._edits is not None:
             self._complain(f"Stop the {self._busy} first.")
         else:
             self._send(typed)
@@ -334,11 +336,11 @@ class PromptArea(Vertical):
         if not gathered.text.strip() and not gathered.documents:
             return
         self._remember(Question(typed))
-        edited = self._aside is not None
-        self._load(self._set_aside(None))
+        edits = self._edits
+        self._end_edit()
         if gathered.missing:
             self._complain(f"There is no file {clean(gathered.missing[0])}: sent as text.")
-        self.post_message(self.Sent(Question(gathered.text, gathered.documents), edited))
+        self.post_message(self.Sent(Question(gathered.text, gathered.documents), edits))
 
     def _run(self, call: Call) -> None:
         action = COMMANDS.get(call.word.casefold())
@@ -360,11 +362,14 @@ class PromptArea(Vertical):
         if action.slash != "file":
             self.post_message(self.Command(action.name, call.argument))
 
-    def _set_aside(self, question: Question | None) -> Question:
-        """Begin to edit (None: end it); what was set aside before."""
-        before, self._aside = self._aside, question
+    def _begin_edit(self, question: Question | None, aside: Question) -> None:
+        self._edits, self._aside = question, aside
         self.query_one("#prompt-editing").display = question is not None
-        return before or Question("")
+
+    def _end_edit(self) -> None:
+        """Show what was set aside, nothing where nothing was."""
+        self._load(self._aside)
+        self._begin_edit(None, Question(""))
 
     def _remember(self, question: Question) -> None:
         if self.history.add(question) and question.text.strip():

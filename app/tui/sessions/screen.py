@@ -33,11 +33,10 @@ _TYPING_SECONDS = 0.06
 
 _NONE_YET = (
     "No sessions yet.\n\n"
-    "Each chat is kept here by itself, from the first question on, and is there again after a crash. "
-    "Close this and ask something."
+    "Each chat is saved here from its first question on, and survives a crash. Close this and ask something."
 )
 _NONE_FOUND = (
-    "Nothing is found.\n\n"
+    "Nothing found.\n\n"
     "Searches titles, questions, answers and file names. Every word must occur, in any order; the last one "
     "may be unfinished."
 )

@@ -34,9 +34,9 @@ class KeyWanted(Dialogue[str | None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog") as dialog:
-            dialog.border_title = "A new key"
+            dialog.border_title = "New key"
             yield Static(self._action.summary, markup=False)
-            yield Static("Press the key that is to do this. Esc leaves it as it is.", classes="hint")
+            yield Static("Press the new key. Esc keeps the old one.", classes="hint")
 
     @property
     def _binding_chain(self) -> list[tuple[DOMNode, BindingsMap]]:

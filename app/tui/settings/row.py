@@ -152,6 +152,8 @@ class Row(Vertical):
 
     def on_descendant_focus(self) -> None:
         self.add_class("-here")
+        # Textual shows the field; its sentence is to be read too.
+        self.call_after_refresh(self.scroll_visible, animate=False)
 
     def on_descendant_blur(self) -> None:
         self.remove_class("-here")

@@ -26,7 +26,7 @@ from app.tui.settings.row import Options, Row
 _SECTIONS: dict[str, tuple[tuple[str, ...], str]] = {
     "Sampling": (("sampling",), ""),
     "Chat": (("chat",), "For new chats and the next message of this one."),
-    "Model": (("model",), "Each of these takes effect when the model is loaded again."),
+    "Model": (("model",), "These take effect when the model is loaded again."),
     "Speculation": (("speculation",), ""),
     "Look": (("look",), ""),
     "Keys": ((), "Enter, then the new key. Delete goes back to the default."),

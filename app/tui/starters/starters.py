@@ -109,7 +109,7 @@ class Starters(Widget):
                 line += Content.styled(starter.promise, "" if place == self.marked else "$muted")
             marked = "$block-cursor-foreground on $block-cursor-background"
             lines.append(line.stylize(marked) if place == self.marked else line)
-        return Content("\n").join(lines)
+        return Content("\n").join([*lines, *[Content()] * self._heading])
 
     def on_click(self, event: Click) -> None:
         place = event.y - self._heading

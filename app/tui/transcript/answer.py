@@ -10,14 +10,11 @@ from app.chat.earned import sentence
 from app.chat.gate import clean
 from app.chat.thinking import Part, split
 from app.process.messages import Step
-from app.tui.transcript.colouring import Inks, Level, Trail, legend
+from app.tui.transcript.colouring import Level, Trail, TrailInk, legend
 from app.tui.transcript.ending import cut_short, ending
-from app.tui.transcript.flow import Flow, Line, Run, flow, items
-from app.tui.transcript.markdown import markdown
+from app.tui.transcript.flow import Line, Run, flow, items
+from app.tui.transcript.markdown import MarkdownLines, uncoloured
 from app.tui.transcript.palette import Palette
-
-# Above this many characters an answer stays plain text: its Markdown would hold up the screen.
-LONGEST_MARKDOWN = 40_000
 
 FOLD = "fold "
 
@@ -42,19 +39,14 @@ class Drawing:
     thoughts: bool = False
     keys: Keys = Keys()
 
-    @property
-    def inks(self) -> Inks:
-        return Inks(self.palette.body, self.palette.ghost, self.theme)
-
 
 @dataclass(slots=True)
 class _Section:
-    """A part on the screen. fed: so far its text has gone into the flow."""
+    """A part on the screen. text: its lines, unless it is a thought that was folded."""
 
     part: Part
     lines: list[Line] = field(default_factory=list)
-    flow: Flow | None = None
-    fed: int = 0
+    text: MarkdownLines | None = None
 
 
 class AnswerLines:
@@ -150,37 +142,36 @@ class AnswerLines:
         section = self._sections[index]
         section.part = part
         palette = drawing.palette
-        block = f"part {index}"
-        coloured = drawing.level > 0 and self.coloured
-        if part.kind == "answer" and not (self._growing or coloured) and len(self.text) <= LONGEST_MARKDOWN:
-            source = self.text[part.start : part.end]
-            section.lines = markdown(source, drawing.width, palette, block, part.start)
-            return
         thought = part.kind == "thought"
         unfolded = thought and drawing.thoughts != (index in self._turned)
-        head = [self._thought_head(index, part, unfolded, drawing)] if thought else []
+        section.lines = [self._thought_head(index, part, unfolded, drawing)] if thought else []
         if thought and not unfolded:
-            section.lines = head
             return
-        if section.flow is None:
-            left = [Run("▏ ", palette.bar)] if thought else []
-            section.flow = Flow(drawing.width, block, left, skip_first=True)
-            section.fed = part.start
-        style = palette.muted if thought else palette.body
-        if part.end > section.fed:
-            if coloured:
-                runs = self._trail.runs(
-                    section.fed,
-                    part.end,
-                    replace(drawing.inks, body=style),
-                    drawing.level,
-                    last=not self._growing,
-                )
-            else:
-                runs = [Run(self.text[section.fed : part.end], style, section.fed)]
-            section.flow.feed(runs)
-            section.fed = part.end
-        section.lines = head + section.flow.lines
+        ink = self._ink(drawing)
+        if section.text is None:
+            section.text = MarkdownLines(
+                drawing.width,
+                palette,
+                f"part {index}",
+                part.start,
+                left=(Run("▏ ", palette.bar),) if thought else (),
+                style=palette.muted if thought else palette.body,
+                ink=ink or uncoloured,
+            )
+        last = index + 1 == len(self._sections)
+        section.text.draw(self.text[part.start : part.end], growing=self._growing and last)
+        section.lines += section.text.lines
+        if ink and last and not self._growing:
+            # What was drafted where the answer ended.
+            ghosts = self._trail.ghosts(section.text.inked, len(self.text) + 1)
+            rest = ink.rejected(ghosts, palette.body)
+            section.lines += flow(rest, drawing.width, f"part {index}") if rest else []
+
+    def _ink(self, drawing: Drawing) -> TrailInk | None:
+        """What the text is coloured with, if it is."""
+        if not (drawing.level and self.coloured):
+            return None
+        return TrailInk(self._trail, drawing.theme, drawing.palette.ghost if drawing.level == 2 else None)
 
     def _thought_head(self, index: int, part: Part, unfolded: bool, drawing: Drawing) -> Line:
         words = len(self.text[part.start : part.end].split())
@@ -200,16 +191,18 @@ class AnswerLines:
     def join(self, drawing: Drawing) -> None:
         """Put the lines together after something beside the text changed."""
         palette = drawing.palette
-        lines = flow([Run(clean(drawing.model_name), palette.model)], drawing.width, "model")
-        if self.legend and self.coloured and drawing.level:
-            entries = legend(self._trail, drawing.inks, drawing.level, palette.faint)
-            lines += items(entries, drawing.width, Run("   ", palette.body), "legend")
-            lines.append(replace(_BLANK, block="legend"))
+        name = [Run(clean(drawing.model_name), palette.model)]
+        lines = flow(name, drawing.width, "model")
+        if self._growing:
+            # In the line of the name as far as that has room: the text must not move when a guess is right.
+            entries = [name, *self._explained(drawing)]
+            lines = items(entries, drawing.width, Run("   ", palette.body), "model")[: len(lines)]
         for number, section in enumerate(self._sections):
             if number:
                 lines.append(replace(_BLANK, block=f"part {number}", place=section.part.start))
             lines += section.lines
-        state = self._state or ("…" if self._growing and not self.text.strip() else "")
+        written = any(section.lines for section in self._sections)
+        state = self._state or ("…" if self._growing and not written else "")
         if state:
             lines += flow([Run(state, palette.faint)], drawing.width, "state")
         lines += self._foot(drawing)
@@ -227,9 +220,14 @@ class AnswerLines:
         runs = [[Run(earned, palette.muted)]] if earned else []
         if how:
             runs.append([Run(how, palette.warning if cut_short(answer) else palette.muted)])
-        if not runs:
-            return []
-        return [replace(_BLANK, block="foot"), *items(runs, drawing.width, Run(" · ", palette.faint), "foot")]
+        lines = items(self._explained(drawing), drawing.width, Run("   ", palette.body), "foot")
+        lines += items(runs, drawing.width, Run(" · ", palette.faint), "foot")
+        return [replace(_BLANK, block="foot"), *lines] if lines else []
+
+    def _explained(self, drawing: Drawing) -> list[list[Run]]:
+        """What the colours mean, if this answer is the one that says it."""
+        ink = self._ink(drawing) if self.legend else None
+        return legend(ink, drawing.palette.faint) if ink else []
 
 
 _BLANK = flow([], 80)[0]

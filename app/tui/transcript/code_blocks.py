@@ -1,11 +1,12 @@
 """The code blocks of an answer, found by the parser that also draws it.
 
-The parser is loaded with the first answer: the first frame must not wait for it.
+The parser is not loaded with this module: the first frame must not wait for it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING
 
 from app.chat.gate import clean
@@ -22,11 +23,18 @@ class CodeBlock:
     text: str
 
 
+@cache
 def parser() -> MarkdownIt:
-    """Markdown as answers use it. HTML is text: a tag that is not shown would be swallowed."""
+    """Markdown as answers use it, and such that each block is told by its own lines.
+
+    HTML is text: a tag that is not shown would be swallowed. So are references, which may come after what
+    refers to them, and rules under a heading, which each list without a blank line above it looks like as it
+    begins. Escapes and entities stay apart from the text around them, with what the source has for them.
+    """
     from markdown_it import MarkdownIt
 
-    return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    it = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    return it.disable(["reference", "lheading", "text_join"])
 
 
 def code_blocks(markdown_text: str) -> list[CodeBlock]:

@@ -99,7 +99,7 @@ class ExchangeLines:
         lines: list[Line] = []
         if self.first_sent:
             lines += [*_rule("not sent any more", drawing), replace(_BLANK, block="rule")]
-        you = flow([Run("you", palette.you), Run(f"  {self._version}", palette.faint)], width, "you")
+        you = flow([Run("you", palette.you), Run(f"  {self._version}", palette.muted)], width, "you")
         lines += [replace(line, action=VERSION if self._version else "") for line in you]
         chips = [
             _chip(document.name, words, drawing)

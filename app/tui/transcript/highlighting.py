@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from rich.style import Style
 from rich.syntax import Syntax, SyntaxTheme
 
@@ -33,8 +35,12 @@ class _Theme(SyntaxTheme):
         return self._palette.code
 
 
+@lru_cache(maxsize=32)
 def highlighted(code: str, language: str, palette: Palette) -> list[Run]:
-    """The code as runs; of one style where the language is not known."""
+    """The code as runs; of one style where the language is not known.
+
+    Kept, as the end of an answer, another width and another colour of tokens draw the same code again.
+    """
     if not language or len(code) > LONGEST:
         return [Run(code, palette.code)]
     text = Syntax(code, language, theme=_Theme(palette)).highlight(code)
