@@ -1,4 +1,4 @@
-"""README's picture: the chat as it is, with a real reply of a real model, as an SVG."""
+"""README's picture: the chat with a real model's reply to the first question that it offers, as an SVG."""
 
 from __future__ import annotations
 
@@ -12,25 +12,23 @@ from typing import get_args
 from textual.pilot import Pilot
 
 from app.arguments import Parser
-from app.chat.conversation import Question
-from app.chat.documents import read_document
 from app.errors import SpecchatError
 from app.models.locate import find_model
 from app.process.client import EngineClient
 from app.settings.values import LoadSettings, LookSettings, Marked, SamplingSettings, Settings, ThemeName
 from app.tui.app import SpecchatApp
 from app.tui.options import ChatOptions
+from app.tui.starters.starters import STARTERS
 
-QUESTION = "Write this file again with every line, and set the port to 9042."
 _PATIENCE = 300.0
 
 
-def take(model: Path, document: Path, question: str, size: tuple[int, int], look: LookSettings) -> str:
+def take(model: Path, size: tuple[int, int], look: LookSettings) -> str:
     """The screen behind the reply, as SVG."""
     settings = replace(
         Settings(),
         model=LoadSettings(name=str(model)),
-        sampling=SamplingSettings(temperature=0.0, seed=1, max_tokens=256),
+        sampling=SamplingSettings(temperature=0.0, seed=1, max_tokens=400),
         look=look,
     )
     pictures: list[str] = []
@@ -42,7 +40,7 @@ def take(model: Path, document: Path, question: str, size: tuple[int, int], look
 
         async def play(pilot: Pilot[object]) -> None:
             await _until(lambda: app.chat.loaded is not None)
-            app.chat.send(Question(question, (read_document(document),)))
+            app.chat.send(STARTERS[0].question)
             await _until(lambda: not app.chat.busy)
             await pilot.pause(0.3)
             pictures.append(app.export_screenshot(title="specchat"))
@@ -68,8 +66,6 @@ def main(arguments: Sequence[str]) -> int:
     parser = Parser(prog="specchat bench picture", description=__doc__)
     parser.add_argument("output", type=Path, help="the .svg to write")
     parser.add_argument("--model", help="a .gguf (default: the bundled model)")
-    parser.add_argument("--document", type=Path, default=Path("tests/texts/notes.toml"))
-    parser.add_argument("--question", default=QUESTION)
     parser.add_argument("--columns", type=int, default=120)
     parser.add_argument("--rows", type=int, default=44)
     parser.add_argument("--theme", choices=get_args(ThemeName), default="dark")
@@ -78,7 +74,7 @@ def main(arguments: Sequence[str]) -> int:
     size = (options.columns, options.rows)
     look = LookSettings(theme=options.theme, drafts=options.drafts)
     model = find_model(options.model)
-    picture = take(model, options.document, options.question, size, look)
+    picture = take(model, size, look)
     options.output.write_text(picture, encoding="utf-8")
     print(f"Written: {options.output}")
     return 0

@@ -47,7 +47,7 @@ STARTERS = (
     ),
     Starter(
         "Sum a story up",
-        "names and phrases are copied",
+        "little to copy: names, a phrase",
         "Summarise the story in three sentences.",
         "story.md",
     ),
