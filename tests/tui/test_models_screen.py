@@ -466,6 +466,7 @@ def test_without_a_model_another_can_be_chosen(tmp_path: Path) -> None:
             chat.engine.fail(FindModels, "There is no list.")
             await chat.settle()
             assert "There is no list." in chat.text
+            await chat.press("escape", "shift+f7")
             chat.engine.tell(Models(ALL))
             await chat.settle()
             await chat.type("mine")

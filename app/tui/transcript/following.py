@@ -142,4 +142,4 @@ class FollowingCanvas(Canvas):
         """What lies below, while the reader is not at the end."""
         if self._following:
             return ""
-        return f"  ↓ {self._news:,} new · End " if self._news else "  ↓ newer below · End "
+        return f"  ↓ {self._news:,} new · Ctrl+End " if self._news else "  ↓ newer below · Ctrl+End "
