@@ -94,7 +94,7 @@ def test_a_document_is_pasted_summarised_compared_and_resumed(home: Home) -> Non
         terminal.wait_for("speedups are over it")
         for proposer in ("off", "lookup", "skip", "auto"):
             terminal.wait_for(re.compile(rf"│ +{proposer} +[\d,.]+ +(?:[\d.]+×|–|never drafted) +[\d.]+ "))
-        terminal.close("─ Compare ─")
+        terminal.close("─ Compare")
         # The copy that skips layers was written long ago.
         terminal.wait_for("next: skip · k auto", 5)
         conversation = [line.partition("│")[0].rstrip() for line in terminal.lines[:30]]
