@@ -87,8 +87,8 @@ def keys(model: Path, count: int) -> list[float]:
     times = []
     with chat(model, "--temp", "0", "--proposer", "off") as terminal:
         terminal.wait_for(b"sk, paste, @file")
-        terminal.write(b"Count from one to five hundred in words.\r")
-        terminal.wait_for(b"tok/s")
+        terminal.write(PROMPT.encode() + b"\r")
+        terminal.wait_for(b"writing")
         for number in range(count):
             # Letters that no reply to this holds.
             character = "ЖЩЫЭЮЯ"[number % 6].encode()

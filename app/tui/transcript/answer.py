@@ -227,7 +227,7 @@ class AnswerLines:
     def _explained(self, drawing: Drawing) -> list[list[Run]]:
         """What the colours mean, if this answer is the one that says it."""
         ink = self._ink(drawing) if self.legend else None
-        return legend(ink, drawing.palette.faint) if ink else []
+        return legend(ink, drawing.palette.muted) if ink else []
 
 
 _BLANK = flow([], 80)[0]

@@ -137,7 +137,7 @@ def legend(ink: TrailInk, meaning: Style) -> list[list[Run]]:
         word = "tinted" if ink.theme in ("dark", "light") else "marked"
         said = [Run(word, token_style(names[0], ink.theme)), Run(": guessed ahead and right, by ", meaning)]
         for name in names:
-            said += [Run(clean(name), meaning + token_style(name, ink.theme)), Run(", ", meaning)]
+            said += [Run(clean(name), token_style(name, ink.theme)), Run(", ", meaning)]
         entries.append(said[:-1])
     if ink.ghost and ink.trail.rejected:
         entries.append([Run("struck", ink.ghost), Run(": guessed wrong", meaning)])
