@@ -65,7 +65,7 @@ def report(sampling: Sampling = GREEDY) -> Report:
 def test_a_speedup_is_over_the_plain_reply_and_there_is_none_for_nothing() -> None:
     """Else: a ratio where nothing was drafted, which is noise; or plain decoding beside itself is not 1."""
     assert [row.speedup for row in report().rows] == [1.0, 2.0, 1.25, None]
-    assert "Plain decoding (off) made 100.0 tok/s" in basis(report())
+    assert "over plain decoding (off), made in turn: 100.0 tok/s" in basis(report())
     idle = build("t", "m", 7, GREEDY, [four()[0], compared("lookup", reply(0.48, drafted=0))])
     assert idle.rows[1].speedup is None and idle.rows[0].speedup == 1.0
     assert cells(idle.rows[1])[1:3] == ("208.3", "never drafted")
