@@ -116,7 +116,7 @@ class Conversation:
         """With one more question."""
         return replace(self, exchanges=(*self.exchanges, Exchange(question)))
 
-    def answered(self, answer: Answer | None) -> Conversation:
+    def answered(self, answer: Answer) -> Conversation:
         """With this answer to the last question, in place of the one that it had."""
         *before, last = self.exchanges
         return replace(self, exchanges=(*before, replace(last, answer=answer)))

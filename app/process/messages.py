@@ -393,10 +393,12 @@ class Cancelled:
 
 @dataclass(frozen=True, slots=True)
 class Crashed:
-    """The engine's process ended by itself (told by the client). reason: how; details: its last lines."""
+    """The engine's process ended by itself (told by the client). reason: how; details: its last lines. run:
+    which start of an engine it came of, as the chat counts."""
 
     reason: str
     details: str
+    run: int = 0
 
 
 # The one event that ends a command.

@@ -11,7 +11,7 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
-from typing import Literal, Protocol, TypeVar
+from typing import Literal
 
 from app.chat.conversation import Answer, Conversation, End, Question
 from app.children import is_native
@@ -19,7 +19,6 @@ from app.engine.settings import Sampling
 from app.process.client import Link
 from app.process.messages import (
     Asked,
-    Cancel,
     Cancelled,
     Compare,
     Compared,
@@ -41,12 +40,10 @@ from app.process.messages import (
     Loading,
     Models,
     Noted,
-    Option,
     Reading,
     SetDraft,
     SetK,
     SetProposer,
-    Step,
     Steps,
     Switched,
     Task,
@@ -54,21 +51,19 @@ from app.process.messages import (
     ended_by,
 )
 from app.session import state
+from app.session.commands import Commands
 from app.session.figures import READY, EngineState, LiveFigures
 from app.session.growing import Growing, resumable
+from app.session.speculation import Speculation
 from app.session.state import Next, State
+from app.session.view import View
 
 # A crash loses at most this much of a reply.
 SAVE_SECONDS = 1.0
-LONGEST_K = 16
 # Tokens of each of a comparison's replies where the settings name no limit.
 COMPARED_TOKENS = 256
 # An engine that has not stopped for so long after Esc is started again by the next one.
 PATIENCE_SECONDS = 5.0
-
-Command = TypeVar(
-    "Command", Load, Generate, Compare, SetProposer, SetK, SetDraft, FindDrafts, FindModels, Count
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,30 +73,6 @@ class Wishes:
     sampling: Sampling
     seed: int | None = None
     max_tokens: int | None = None
-
-
-class View(Protocol):
-    """The screen, as the chat sees it."""
-
-    def asked(self, question: Question) -> None: ...
-    def answer_begins(self, begun: Answer | None) -> None: ...
-    def answer_grows(self, steps: tuple[Step, ...]) -> None: ...
-    def prompt_is_read(self, done: int, total: int) -> None: ...
-    def answer_ends(self, answer: Answer) -> None: ...
-    def conversation_changed(self) -> None: ...
-    def queue_changed(self) -> None: ...
-    def gives_back(self, questions: tuple[Question, ...]) -> None: ...
-    def figures_changed(self) -> None: ...
-    def state_changed(self) -> None: ...
-    def say(self, text: str, kind: str = "information") -> None: ...
-    def counted(self, event: Counted) -> None: ...
-    def drafts_found(self, event: Drafts | Failed) -> None: ...
-    def models_found(self, event: Models | Failed) -> None: ...
-    def compares(self, event: Comparing | Compared | ComparisonEnded | Cancelled | Failed) -> None: ...
-    def too_long(self, event: TooLong) -> None: ...
-    def context_is_full(self) -> None: ...
-    def asks(self, event: Asked) -> None: ...
-    def crashed(self, event: Crashed, restarted: bool) -> None: ...
 
 
 class Chat:
@@ -119,31 +90,24 @@ class Chat:
         k: int | None,
     ) -> None:
         """deliver: brings an event from the link's thread to `handle`. keep: stores a conversation."""
-        self._link = link
+        self._commands = Commands(link, deliver)
         self._view = view
-        self._deliver = deliver
         self._keep = keep
         # What is loaded, or is to be: what a person chose last, in the settings, on a list or in a dialogue.
         self.load = load
         self.wishes = wishes
-        self.proposer = proposer
-        self.k = k
+        self.speculation = Speculation(proposer, k, self._send_to_model, self._speculation_changed)
         self.conversation = Conversation()
         self.state: State = state.Stopped(running=False)
         # Questions that wait for the reply that is being made.
         self.queued: tuple[Question, ...] = ()
         self.loaded: Loaded | None = None
-        self.options: tuple[Option, ...] = ()
-        self.draft: str | None = None
         # What the panel shows of the engine.
         self.engine = EngineState("loading", "the engine")
         self.figures = LiveFigures(proposer, k)
         # Tokens of the conversation as it would be sent, and None where they are not known.
         self.used: int | None = None
-        self._fixed_k = k or 4
-        # Commands that have not ended yet, and the numbers of the newest of their kinds.
-        self._open: dict[int, Task] = {}
-        self._identity = self._switching = self._measuring = 0
+        self._measuring = 0
         self._saved = 0.0
 
     # What a person does ---------------------------------------------------------------------
@@ -175,8 +139,8 @@ class Chat:
 
     def use_model(self, load: Load) -> None:
         """Load another model. A reply that is being made ends there; what came so far is kept."""
-        if load.draft is None and self.proposer == "draft":
-            self.proposer = "auto"
+        if load.draft is None and self.speculation.proposer == "draft":
+            self.speculation.proposer = "auto"
         self._load(load)
 
     def find_models(self, folders: tuple[str, ...]) -> None:
@@ -209,7 +173,7 @@ class Chat:
             self._give_back()
         elif isinstance(self.state, (state.Replying, state.Comparing)):
             if self.state.stopped is None:
-                self._link.send(Cancel(self.state.identity))
+                self._commands.cancel(self.state.identity)
                 self.state = replace(self.state, stopped=now)
             elif now - self.state.stopped > PATIENCE_SECONDS:
                 self._view.say("The engine did not stop: it is started again.", "warning")
@@ -309,7 +273,7 @@ class Chat:
         self._give_back()
         self._then("nothing")
         self.conversation = conversation
-        self.figures = LiveFigures(self.proposer, self.k)
+        self.figures = LiveFigures(self.speculation.proposer, self.speculation.k)
         self._view.conversation_changed()
         self._measure()
 
@@ -329,56 +293,17 @@ class Chat:
         self._keep(self.conversation)
         self._measure()
 
-    def next_proposer(self) -> None:
-        """Use the next proposer that can be used."""
-        usable = [option.name for option in self.options if option.problem is None]
-        if usable:
-            place = usable.index(self.proposer) + 1 if self.proposer in usable else 0
-            self.set_proposer(usable[place % len(usable)])
-
-    def set_proposer(self, name: str, agreed: bool = False) -> None:
-        """Use a proposer from the next pass on; while a model is loaded, from the next reply on."""
-        self.proposer = name
-        if self.loaded is not None:
-            self._switching = self._send(SetProposer(name, agreed))
-        self._chosen()
-
-    def set_k(self, k: int | None) -> None:
-        """Fix the draft length, from 1 to LONGEST_K, or leave it to the controller (None)."""
-        self.k = k if k is None else max(1, min(k, LONGEST_K))
-        if self.k is not None:
-            self._fixed_k = self.k
-        if self.loaded is not None:
-            self._send(SetK(self.k))
-        self._chosen()
-
-    def toggle_k(self) -> None:
-        """The controller's draft length, or the one that was fixed last."""
-        self.set_k(self._fixed_k if self.k is None else None)
-
-    def change_k(self, step: int) -> None:
-        """One token more or less; less than one is the controller's."""
-        k = (self.k or 0) + step
-        self.set_k(k if k > 0 else None)
-
-    def set_draft(self, draft: str | None) -> None:
-        """Load a draft model, or unload the one that is loaded."""
-        if self.loaded is None:
-            self._view.say("The model is not loaded yet.")
-        else:
-            self._switching = self._send(SetDraft(draft))
-
     def compare(self) -> Compare | None:
         """Answer the last question with each proposer that can be used. None where that cannot be now."""
         last = self.conversation.last
-        names = tuple(option.name for option in self.options if option.problem is None)
+        names = tuple(option.name for option in self.speculation.options if option.problem is None)
         if not isinstance(self.state, state.Ready) or last is None or not names:
             return None
         figures = last.answer.figures if last.answer else None
         seed = figures.seed if figures else secrets.randbits(32)
         limit = self.wishes.max_tokens or COMPARED_TOKENS
         messages = self.conversation.messages()
-        command = Compare(0, messages, self.wishes.sampling, seed, names, self.k, limit)
+        command = Compare(0, messages, self.wishes.sampling, seed, names, self.speculation.k, limit)
         self.state = state.Comparing(self._send(command))
         self._view.state_changed()
         return command
@@ -387,7 +312,7 @@ class Chat:
 
     def handle(self, event: Event) -> None:
         """Take an event. Those of replies that are over or were given up are left out."""
-        command = self._open.pop(ended_by(event), None)
+        command = self._commands.ended(event)
         match event:
             case Loading():
                 self._show(EngineState("loading", event.what, event.share))
@@ -406,7 +331,8 @@ class Chat:
             case Counted():
                 self._counted(event)
             case Crashed():
-                self._crashed(event)
+                if self._commands.is_of_this_run(event):
+                    self._crashed(event)
             case Failed():
                 self._failed(event, command)
             case LeftOut() | Reading() | Steps() | Done() | TooLong():
@@ -414,11 +340,12 @@ class Chat:
                     self._replies(event, self.state.growing)
             case Comparing() | Compared() | ComparisonEnded():
                 self._compares(event)
+                self._go_on()
             case Cancelled():
                 if isinstance(self.state, state.Replying) and self.state.identity == event.identity:
                     self._cut_short("cancelled")
-                else:
-                    self._compares(event)
+                self._compares(event)
+                self._go_on()
 
     def _replies(self, event: LeftOut | Reading | Steps | Done | TooLong, growing: Growing) -> None:
         match event:
@@ -490,30 +417,28 @@ class Chat:
     def _compares(self, event: Comparing | Compared | ComparisonEnded | Cancelled | Failed) -> None:
         """A comparison's event; any that ends it does so for the screen too."""
         if isinstance(self.state, state.Comparing) and self.state.identity == event.identity:
-            if not ended_by(event):
-                self._view.compares(event)
-                return
-            # What was written for one of its proposers was told as being loaded.
-            self.engine = READY
-            self._enter(state.Ready())
-            # A dialogue is painted with what is behind it.
+            if ended_by(event):
+                # What was written for one of its proposers was told as being loaded.
+                self.engine = READY
+                self._enter(state.Ready())
+            # A dialogue is painted with what is behind it, so this comes last.
             self._view.compares(event)
-            self._go_on()
 
     def _is_loaded(self, event: Loaded) -> None:
         if not isinstance(self.state, state.Loading) or self.state.identity != event.identity:
             return
         then = self.state.then
-        self.loaded, self.options, self.draft = event, event.options, event.draft
+        self.loaded = event
+        self.speculation.loaded(event)
         self._show(READY)
         self._enter(state.Ready())
         self._view.figures_changed()
         self._measure()
         if then != "nothing":
             self._answer(then)
+        self._go_on()
 
     def _switched(self, event: Switched, command: Task | None) -> None:
-        self.options, self.draft = event.options, event.draft
         if self.loaded is not None:
             # What was being loaded for the proposer is there, or has failed.
             self._show(READY)
@@ -524,13 +449,10 @@ class Chat:
             self.load = replace(self.load, draft=command.draft)
         if event.problem:
             self._view.say(event.problem, "warning")
-        # What was chosen meanwhile is answered later.
-        if event.identity in (0, self._switching):
-            self.proposer = event.proposer
-            self._chosen()
+        self.speculation.switched(event)
 
-    def _chosen(self) -> None:
-        self.figures.choose(self.k, self.proposer)
+    def _speculation_changed(self) -> None:
+        self.figures.choose(self.speculation.k, self.speculation.proposer)
         self._view.figures_changed()
         self._view.state_changed()
 
@@ -552,6 +474,7 @@ class Chat:
             self._show(READY if self.loaded is not None else self.engine)
         elif isinstance(current, state.Comparing):
             self._compares(event)
+            self._go_on()
         elif isinstance(current, state.Loading) and current.identity == event.identity:
             self._enter(state.Stopped(running=True, then=current.then))
             self._show(EngineState("stopped"))
@@ -599,16 +522,20 @@ class Chat:
         self.engine = engine
         self._view.state_changed()
 
-    def _send(self, command: Command) -> int:
-        """Send a command, to an engine that may have to be started first; its identity."""
+    def _send(self, command: Task) -> int:
+        """Send a command, to an engine that may have to be started first; its number."""
         if isinstance(self.state, state.Stopped) and not self.state.running:
             self.state = replace(self.state, running=True)
-            self._link.start(self._deliver)
-        self._identity += 1
-        numbered = replace(command, identity=self._identity)
-        self._open[numbered.identity] = numbered
-        self._link.send(numbered)
-        return numbered.identity
+            self._commands.start()
+        return self._commands.send(command)
+
+    def _send_to_model(self, command: SetProposer | SetK | SetDraft) -> int:
+        """What a model has to be there for. What is chosen before goes along with the next reply."""
+        if self.loaded is not None:
+            return self._commands.send(command)
+        if isinstance(command, SetDraft):
+            self._view.say("The model is not loaded yet.")
+        return 0
 
     def _load(
         self,
@@ -620,7 +547,7 @@ class Chat:
     ) -> None:
         """Load, from any state. What is being made ends there, and what waited waits for this."""
         if isinstance(self.state, (state.Loading, state.Replying, state.Comparing)):
-            self._link.send(Cancel(self.state.identity))
+            self._commands.cancel(self.state.identity)
         if self._next != "nothing":
             then = self._next
         if isinstance(self.state, state.Comparing):
@@ -645,7 +572,7 @@ class Chat:
 
     def _generate(self, begun: Answer | None = None, shorten: bool = False) -> None:
         self._saved = time.monotonic()
-        self.figures.begin(self.k, self.proposer)
+        self.figures.begin(self.speculation.k, self.speculation.proposer)
         self._view.answer_begins(begun)
         wishes = self.wishes
         command = Generate(
@@ -653,8 +580,8 @@ class Chat:
             messages=self.conversation.messages(),
             sampling=wishes.sampling,
             seed=secrets.randbits(32) if wishes.seed is None else wishes.seed,
-            proposer=self.proposer,
-            k=self.k,
+            proposer=self.speculation.proposer,
+            k=self.speculation.k,
             max_tokens=wishes.max_tokens,
             begun=begun.token_ids if begun else (),
             shorten=shorten,
@@ -663,8 +590,8 @@ class Chat:
         self._view.figures_changed()
 
     def _go_on(self) -> None:
-        """Ask what waited for the engine."""
-        if self.queued:
+        """Ask what waited for the engine, once nothing else is done."""
+        if self.queued and isinstance(self.state, state.Ready):
             question, self.queued = self.queued[0], self.queued[1:]
             self._view.queue_changed()
             self.send(question)
@@ -678,7 +605,7 @@ class Chat:
 
     def _measure(self) -> None:
         """Find out how many tokens the conversation has, as it would be sent now."""
-        self.used = None if self.conversation.exchanges else 0
+        self._measuring, self.used = 0, None if self.conversation.exchanges else 0
         if self.loaded is not None and not self.busy and self.conversation.exchanges:
             self._measuring = self._send(Count(messages=self.conversation.spoken()))
         self._view.figures_changed()

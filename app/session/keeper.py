@@ -16,7 +16,6 @@ from threading import Lock
 from typing import TypeVar
 
 from app.chat.conversation import Conversation, title_of
-from app.chat.export import file_name, markdown, write_new
 from app.chat.store import Conflict, Saved, Store
 from app.chat.store_schema import BUSY_SECONDS, is_busy
 from app.errors import SpecchatError
@@ -140,16 +139,21 @@ class Keeper:
             self._store.interrupt()
             wait([end], _INTERRUPTED_SECONDS)
         self._thread.shutdown(wait=False, cancel_futures=True)
-        problem = self._problem or "Writing the last state of this chat took too long."
+        return self._exported() if self._waiting else None
+
+    def _exported(self) -> str:
+        from app.chat.export import file_name, markdown, write_new
+
+        said = self._problem or "Writing the last state of this chat took too long."
         with self._lock:
             waiting = dict(self._waiting)
         for kept, (conversation, model) in waiting.items():
             try:
                 path = self._path.with_name(file_name(kept.title))
-                problem += f" The chat is in {write_new(path, markdown(kept.title, model, conversation))}."
+                said += f" The chat is in {write_new(path, markdown(kept.title, model, conversation))}."
             except SpecchatError as error:
-                problem += f" {error}"
-        return problem if waiting else None
+                said += f" {error}"
+        return said
 
     def _queue(self) -> None:
         with self._lock:

@@ -50,7 +50,7 @@ from app.tui.small import TooSmall
 from app.tui.starters.starters import Starters
 from app.tui.theme import THEMES
 from app.tui.transcript.answer import Keys
-from app.tui.transcript.code_blocks import code_blocks
+from app.tui.transcript.code_blocks import code_blocks, parser
 from app.tui.transcript.colouring import LEVELS, Level
 from app.tui.transcript.transcript import Transcript
 from app.tui.view import FIGURES_SECONDS, PaneView
@@ -192,6 +192,8 @@ class SpecchatApp(App[None], inherit_bindings=False):
         for notice in self.options.notices:
             self.view.say(notice, "warning")
         self.chat.start()
+        # Loaded now, while the model is: else tokens of the first reply wait for it.
+        parser()
 
     def _leave_on_signals(self) -> None:
         """Give the terminal back before an end from outside, as after one from inside."""
@@ -338,29 +340,31 @@ class SpecchatApp(App[None], inherit_bindings=False):
         self.dialogues.help()
 
     def action_next_proposer(self, name: str = "") -> None:
-        problems = {option.name: option.problem for option in self.chat.options}
+        problems = {option.name: option.problem for option in self.chat.speculation.options}
         if not name:
-            self.chat.next_proposer()
+            self.chat.speculation.next_proposer()
         elif name not in problems:
             names = ", ".join(problems) or "auto, once the model is loaded"
             self.view.say(f"There is no proposer {name}: take {names}.", "warning")
         elif problem := problems[name]:
             self.view.say(f"{name} cannot be used: {problem}.", "warning")
         else:
-            self.chat.set_proposer(name)
+            self.chat.speculation.set_proposer(name)
 
     def action_automatic_k(self, k: str = "") -> None:
         if not k:
-            self.chat.toggle_k()
+            self.chat.speculation.toggle_k()
             return
         with self._saying("/k auto, or"):
-            self.chat.set_k(None if k == "auto" else int(str(typed(BY_PATH["speculation", "k"], k))))
+            self.chat.speculation.set_k(
+                None if k == "auto" else int(str(typed(BY_PATH["speculation", "k"], k)))
+            )
 
     def action_longer_k(self) -> None:
-        self.chat.change_k(1)
+        self.chat.speculation.change_k(1)
 
     def action_shorter_k(self) -> None:
-        self.chat.change_k(-1)
+        self.chat.speculation.change_k(-1)
 
     def action_colours(self) -> None:
         following: dict[Level, Level] = {0: 1, 1: 2, 2: 0}
@@ -532,9 +536,9 @@ class SpecchatApp(App[None], inherit_bindings=False):
         self._use_colours(self.transcript.colours[0] if same else LEVELS[settings.look.drafts])
         self.chat.wishes = wishes(settings)
         if settings.speculation.proposer != before.speculation.proposer:
-            self.chat.set_proposer(settings.speculation.proposer)
+            self.chat.speculation.set_proposer(settings.speculation.proposer)
         if settings.speculation.k != before.speculation.k:
-            self.chat.set_k(settings.speculation.k)
+            self.chat.speculation.set_k(settings.speculation.k)
         if settings.chat.system != before.chat.system:
             self.chat.set_system(settings.chat.system)
         if settings.model.command() != before.model.command():

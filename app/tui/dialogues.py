@@ -139,9 +139,9 @@ class Dialogues:
 
         def chosen(key: str | None) -> None:
             if key == "yes":
-                self._app.chat.set_proposer(event.proposer, agreed=True)
+                self._app.chat.speculation.set_proposer(event.proposer, agreed=True)
             else:
-                self._app.chat.next_proposer()
+                self._app.chat.speculation.next_proposer()
 
         self._ask("Disk space", event.question, choices, chosen)
 
@@ -151,7 +151,7 @@ class Dialogues:
 
         def chosen(choice: DraftChoice | None) -> None:
             if choice is not None:
-                self._app.chat.set_draft(choice.draft)
+                self._app.chat.speculation.set_draft(choice.draft)
 
         self._app.push_screen(DraftScreen(), chosen)
 
@@ -302,7 +302,7 @@ class Dialogues:
             else:
                 self.keep(settings)
 
-        app.push_screen(SettingsScreen(app.settings, app.chat.options), chosen)
+        app.push_screen(SettingsScreen(app.settings, app.chat.speculation.options), chosen)
 
     def keep(self, settings: Settings) -> bool:
         """Use these settings, and keep them in their file; False, and a sentence, where that fails."""

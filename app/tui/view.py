@@ -53,7 +53,7 @@ class PaneView:
     @property
     def models(self) -> str:
         """The model with its draft."""
-        return with_draft(self.model_name, self._app.chat.draft) if self.model_name else ""
+        return with_draft(self.model_name, self._app.chat.speculation.draft) if self.model_name else ""
 
     def show_header(self) -> None:
         """The model, its draft, the GPU that it runs on, and the chat's title."""
@@ -118,7 +118,7 @@ class PaneView:
         app, chat = self._app, self._app.chat
         figures = chat.figures.snapshot()
         if app.panel.display:
-            app.panel.show(figures, chat.engine, chat.options)
+            app.panel.show(figures, chat.engine, chat.speculation.options)
         if app.strip.display:
             app.strip.show(figures, chat.engine)
 

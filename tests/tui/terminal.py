@@ -36,7 +36,7 @@ _FRAME, _FRAME_END, _ASKS_FOR_FRAMES = b"\x1b[?2026h", b"\x1b[?2026l", b"\x1b[?2
 # A cold start on a machine that has other things to do takes many times what it takes otherwise.
 PATIENCE = 60.0
 # The sentence under a reply that has ended.
-SAID = re.compile(r"wrote [\d,]+|No guess was|plain speed")
+SAID = re.compile(r"wrote [\d,]+ |No guess was|(?:here|off): plain speed")
 
 _KEYS = {
     **{"enter": "\r", "escape": "\x1b", "tab": "\t", "up": "\x1b[A", "down": "\x1b[B"},

@@ -18,9 +18,9 @@ SMALL = (40, 12)
 
 
 async def command(chat: Chatting, text: str) -> None:
-    """Type a command, close its completions, and run it as it stands."""
-    await chat.type(text)
-    await chat.press("enter")
+    """Have a command in the prompt, and run it as it stands."""
+    chat.app.prompt.begin(text)
+    await chat.press("escape", "enter")
     await chat.settle()
 
 
@@ -143,30 +143,29 @@ def test_ctrl_c_asks_once_more_and_quit_does_not(tmp_path: Path) -> None:
             await chat.press("ctrl+c")
             assert chat.app._exit
         async with chatting(tmp_path) as chat:
-            await command(chat, "/quit")
-            assert chat.app._exit
-        async with chatting(tmp_path) as chat:
-            await chat.type("half")
-            await chat.press("ctrl+q")
+            await chat.press("h", "i", "ctrl+q")
         async with chatting(tmp_path) as chat:
             await chat.press("up")
-            assert chat.app.prompt.draft.text == "half"
+            assert chat.app.prompt.draft.text == "hi"
+            await chat.press("ctrl+u")
+            await command(chat, "/quit")
+            assert chat.app._exit
 
     run(body)
 
 
 def test_toasts_cover_neither_prompt_nor_figures(tmp_path: Path) -> None:
     async def body() -> None:
-        for size in (SMALL, NARROW, (110, 30)):
-            async with chatting(tmp_path, size=size) as chat:
+        async with chatting(tmp_path, size=NARROW) as chat:
+            for size in (SMALL, NARROW, (110, 30)):
+                await chat.pilot.resize_terminal(*size)
                 chat.app.view.say("A note of some words that is longer than a narrow line. " * 2)
                 await chat.until(lambda: bool(chat.app.screen.query(Toast)))
                 await chat.settle()
-                toast = chat.app.screen.query_one(Toast).region
-                shown = (chat.app.prompt, chat.app.strip, chat.app.panel)
-                assert toast.area and not any(
-                    pane.region.intersection(toast).area for pane in shown if pane.display
-                )
+                panes = [chat.app.prompt, chat.app.strip, chat.app.panel]
+                for toast in chat.app.screen.query(Toast):
+                    assert toast.region.area
+                    assert not any(each.region.overlaps(toast.region) for each in panes if each.display)
 
     run(body)
 

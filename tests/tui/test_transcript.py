@@ -429,3 +429,25 @@ def test_a_very_long_answer_is_whole_and_a_table_is_readable() -> None:
         assert "word word" in view(transcript) and max(map(len, rows(transcript))) <= 80
 
     with_transcript(body)
+
+
+def test_text_that_is_slow_to_draw_leaves_time_for_keys_and_is_shown_in_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else: a model that writes nothing but brackets locks the screen."""
+    monkeypatch.setattr("app.tui.transcript.transcript.SHORTEST_REST", 0.0)
+    monkeypatch.setattr("app.tui.transcript.transcript.RESTS", 1e4)
+
+    async def body(transcript: Transcript, pilot: Pilot[None]) -> None:
+        timers: list[Callable[[], None]] = []
+        monkeypatch.setattr(transcript, "set_timer", lambda seconds, then: timers.append(then))
+        transcript.ask(Question("Go."))
+        transcript.begin_answer()
+        for word in ("one", " two", " three"):
+            transcript.extend([step([word])])
+        assert "one two" in view(transcript) and "three" not in view(transcript)
+        (then,) = timers
+        then()
+        assert "one two three" in view(transcript)
+
+    with_transcript(body)

@@ -164,7 +164,7 @@ class Walk(RuleBasedStateMachine):
         paths = [str(self.models[1]), "/nowhere/missing.gguf", None]
 
         async def step() -> None:
-            self.app.chat.set_draft(paths[which])
+            self.app.chat.speculation.set_draft(paths[which])
             await self.settle()
 
         self.run(step())
@@ -231,7 +231,7 @@ class Walk(RuleBasedStateMachine):
         """Else: a chat that is locked."""
         current = self.app.chat.state
         if isinstance(current, (state.Loading, state.Replying, state.Comparing)):
-            assert current.identity in self.app.chat._open, current
+            assert current.identity in self.app.chat._commands.open, current
 
     @invariant()
     def the_screen_shows_what_is_done(self) -> None:
@@ -239,7 +239,9 @@ class Walk(RuleBasedStateMachine):
         assert self.app.prompt._busy == chat.making
         without = isinstance(chat.state, (state.Loading, state.Stopped))
         assert (chat.loaded is None) == without
-        if without or not any(isinstance(each, (SetDraft, SetProposer)) for each in chat._open.values()):
+        if without or not any(
+            isinstance(each, (SetDraft, SetProposer)) for each in chat._commands.open.values()
+        ):
             name = {state.Loading: "loading", state.Stopped: "stopped"}.get(type(chat.state), "ready")
             assert chat.engine.name == name, (chat.state, chat.engine)
 

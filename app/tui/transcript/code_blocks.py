@@ -1,6 +1,6 @@
 """The code blocks of an answer, found by the parser that also draws it.
 
-The parser is loaded with the first answer: the first frame must not wait for it.
+The parser is not loaded with this module: the first frame must not wait for it.
 """
 
 from __future__ import annotations

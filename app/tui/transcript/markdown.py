@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from markdown_it.tree import SyntaxTreeNode
 
 # A longer block is cut, lest each new word of it hold up the screen; but code, of which each line is alone.
-LONGEST = 20_000
+LONGEST = 10_000
 _CODE = re.compile(r" {0,3}(?:```|~~~)")
 
 BULLETS = "•◦▪"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -26,6 +27,11 @@ from app.tui.transcript.top import WELCOME, earlier_lines, welcome_lines
 
 # So many exchanges are laid out at once, the newest first; older ones when the reader comes to them.
 LAID_OUT = 20
+
+# After text that is slow to draw, such as a table of hundreds of rows, nothing is drawn for so many times as
+# long: neither keys nor the model are to wait for it. A rest that would hold up no batch of tokens is none.
+RESTS = 10
+SHORTEST_REST = 0.15
 
 # Longer lines than this many cells are hard to read on.
 WIDEST = 104
@@ -68,6 +74,7 @@ class Transcript(FollowingCanvas, can_focus=True):
         self._exchanges: list[ExchangeLines] = []
         self._first = 0
         self._notes: list[Note] = []
+        self._drawn_in = self._resting_until = 0.0
 
     # What it is told ------------------------------------------------------------------------------
 
@@ -127,16 +134,25 @@ class Transcript(FollowingCanvas, can_focus=True):
         answer = self._last.answer
         if answer is None or not answer.growing:
             return
-        coloured = answer.coloured
         answer.add(steps)
-        drawing = self._drawing
-        if drawing is None:
+        if time.monotonic() >= self._resting_until:
+            self._grow()
+
+    def _grow(self) -> None:
+        answer, drawing = self._last.answer if self._exchanges else None, self._drawing
+        if answer is None or not answer.growing or drawing is None:
             return
+        begun = time.thread_time()
         with self._keeping_place():
             answer.grow(drawing)
             self._last.join(drawing)
-            if coloured != answer.coloured:
+            if answer.legend != answer.coloured:
                 self._redraw_all()
+        before, self._drawn_in = self._drawn_in, time.thread_time() - begun
+        # A single long one, as when a lexer is loaded, says nothing.
+        if (pause := RESTS * min(before, self._drawn_in)) > SHORTEST_REST:
+            self._resting_until = time.monotonic() + pause
+            self.set_timer(pause, self._grow)
 
     def end_answer(self, answer: Answer) -> None:
         """The growing answer is done, and this is what it is."""
