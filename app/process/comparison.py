@@ -38,6 +38,7 @@ class _Reply:
     events: Iterator[Event]
     begun: bool = False
     tokens: list[int] = field(default_factory=list)
+    drafted: int = 0
     seconds: float = 0.0
     text: str = ""
     told: bool = False
@@ -104,6 +105,7 @@ class Comparison:
                 passes += 1
                 self._started = self._started or time.perf_counter() - event.seconds
                 reply.tokens += event.tokens
+                reply.drafted += len(event.drafted)
                 reply.seconds += event.seconds
                 reply.text += event.text
             elif isinstance(event, Prefill):
@@ -139,7 +141,13 @@ class Comparison:
     def _progress(self, reply: _Reply) -> Comparing:
         text, reply.text = reply.text, ""
         return Comparing(
-            self._identity, reply.proposer, text, len(reply.tokens), reply.seconds, self._seconds_left()
+            self._identity,
+            reply.proposer,
+            text,
+            len(reply.tokens),
+            reply.drafted,
+            reply.seconds,
+            self._seconds_left(),
         )
 
     def _seconds_left(self) -> float | None:

@@ -333,14 +333,15 @@ class Counted:
 class Comparing:
     """How far a comparison is, and one of its replies.
 
-    text: what was written since its last such event. tokens, seconds: of the whole reply so far; 0 tokens
-    while the prompt is read. left: seconds that the comparison still takes, None where they are not known.
+    text: what was written since its last such event. tokens, drafted, seconds: of the whole reply so far; 0
+    tokens while the prompt is read. left: seconds that the comparison still takes, None where not known.
     """
 
     identity: int
     proposer: str
     text: str
     tokens: int
+    drafted: int
     seconds: float
     left: float | None
 

@@ -13,7 +13,7 @@ from app.process.report_text import basis, cells, rate, settings, speedup
 # Sizes of the SVG in its own units.
 _WIDTH, _MARGIN, _LEFT, _TOP, _STEP, _BAR = 760, 28, 112, 112, 36, 20
 _FACTORS = _WIDTH - _MARGIN
-_RATES = _FACTORS - 104
+_RATES = _FACTORS - 116
 _ROOM = _RATES - 70 - _LEFT
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif"
 

@@ -56,8 +56,8 @@ def basis(report: Report) -> str:
     """A sentence that says what the speedups are measured against."""
     if report.plain_tokens_per_second is None:
         return "Plain decoding was not measured, so no speedup is known."
-    plain = f"Plain decoding (off) made {rate(report.plain_tokens_per_second)} tok/s"
-    said = f"{plain}, in turn with the others: speedups are over it."
+    plain = rate(report.plain_tokens_per_second)
+    said = f"Speedups are over plain decoding (off), made in turn: {plain} tok/s."
     return said if report.rounds == 1 else f"{said} Medians of {report.rounds} rounds."
 
 

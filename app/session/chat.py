@@ -417,11 +417,12 @@ class Chat:
     def _compares(self, event: Comparing | Compared | ComparisonEnded | Cancelled | Failed) -> None:
         """A comparison's event; any that ends it does so for the screen too."""
         if isinstance(self.state, state.Comparing) and self.state.identity == event.identity:
-            self._view.compares(event)
             if ended_by(event):
                 # What was written for one of its proposers was told as being loaded.
                 self.engine = READY
                 self._enter(state.Ready())
+            # A dialogue is painted with what is behind it, so this comes last.
+            self._view.compares(event)
 
     def _is_loaded(self, event: Loaded) -> None:
         if not isinstance(self.state, state.Loading) or self.state.identity != event.identity:

@@ -156,6 +156,7 @@ def every(path: Path) -> list[Task]:
         generate(max_tokens=6),
         Load(str(path), threads=1),
         generate(max_tokens=6),
+        Compare(0, ASK, GREEDY, 1, ("off", "lookup"), None, 6),
     ]
 
 

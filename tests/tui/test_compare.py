@@ -65,7 +65,7 @@ def report(sampling: Sampling = GREEDY) -> Report:
 def test_a_speedup_is_over_the_plain_reply_and_there_is_none_for_nothing() -> None:
     """Else: a ratio where nothing was drafted, which is noise; or plain decoding beside itself is not 1."""
     assert [row.speedup for row in report().rows] == [1.0, 2.0, 1.25, None]
-    assert "Plain decoding (off) made 100.0 tok/s" in basis(report())
+    assert "over plain decoding (off), made in turn: 100.0 tok/s" in basis(report())
     idle = build("t", "m", 7, GREEDY, [four()[0], compared("lookup", reply(0.48, drafted=0))])
     assert idle.rows[1].speedup is None and idle.rows[0].speedup == 1.0
     assert cells(idle.rows[1])[1:3] == ("208.3", "never drafted")
@@ -203,7 +203,7 @@ def test_the_screen_fills_in_while_it_runs(tmp_path: Path) -> None:
             await opened(pilot)
             assert app.shown("table").count("waiting") == 4
             app.comparison.take(four()[0])
-            app.comparison.take(Comparing(1, "lookup", "text", 57, 0.5, 3.0))
+            app.comparison.take(Comparing(1, "lookup", "text", 57, 9, 0.5, 3.0))
             await pilot.pause()
             table = app.shown("table")
             assert "100.0" in table and "57 tokens" in table and "114.0" in table
@@ -234,10 +234,14 @@ def test_two_replies_grow_side_by_side(tmp_path: Path) -> None:
             for number in range(40):
                 for name, seconds in (("off", 1.0), ("skip", 0.5)):
                     news = f"[/b] line{number}\x1b[2J\n"
-                    app.comparison.take(Comparing(1, name, news, number + 1, seconds * (number + 1), 9.0))
+                    count = number + 1
+                    app.comparison.take(Comparing(1, name, news, count, 0, seconds * count, 9.0))
             await pilot.pause()
-            assert left.border_title == "plain (off) · 1.0 tok/s · 40.0 s"
+            assert left.border_title == "plain (off) · 1.0 tok/s · 40.0 s · 1.00×"
+            # It has drafted nothing so far.
             assert right.border_title == "skip · 2.0 tok/s · 20.0 s"
+            app.comparison.take(Comparing(1, "lookup", "text", 10, 4, 5.0, 9.0))
+            assert "2.00×" in app.shown("table") and app.shown("table").count("1.00×") == 1
             await pilot.pause()
             await pilot.pause()
             shown = "\n".join(strip.text for strip in app.screen._compositor.render_strips())
@@ -292,7 +296,7 @@ def test_what_comes_before_the_screen_is_drawn_is_shown(tmp_path: Path) -> None:
     async def body() -> None:
         app = Host(tmp_path)
         app.comparison.take(four()[0])
-        app.comparison.take(Comparing(1, "lookup", "text", 3, 0.1, None))
+        app.comparison.take(Comparing(1, "lookup", "text", 3, 0, 0.1, None))
         app.comparison.take(Failed(1, "The engine ended: press F5 again."))
         async with app.run_test(size=(160, 50)) as pilot:
             await opened(pilot)

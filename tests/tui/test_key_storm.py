@@ -142,7 +142,7 @@ class Answering(ScriptedEngine):
 
     def _comparison(self, command: Compare) -> Iterable[Event]:
         for name in command.proposers:
-            yield Comparing(command.identity, name, "word", 1, 0.1, None)
+            yield Comparing(command.identity, name, "word", 1, 0, 0.1, None)
             yield Compared(command.identity, name, finished([step("word")]), None, None)
             if command.identity in self._cancelled:
                 yield Cancelled(command.identity)

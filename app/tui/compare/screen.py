@@ -16,6 +16,7 @@ from textual.widgets import Footer, Static
 
 from app.chat.export import write_new
 from app.chat.gate import clean
+from app.engine.events import times_plain
 from app.engine.settings import Sampling
 from app.errors import SpecchatError
 from app.process.messages import Cancelled, Compared, Comparing, ComparisonEnded, Failed
@@ -255,12 +256,22 @@ class CompareScreen(Dialogue[None]):
         return "reading the prompt …" if self._left is None else f"about {self._left:.0f} s left"
 
     def _figures(self, name: str, row: Row | None) -> str:
-        """A column's tokens per second and seconds of decoding, and at its end what they come to."""
+        """A column's tokens per second, seconds of decoding, and what they come to."""
         growing = self._growing.get(name)
         if growing is None or not growing.seconds:
             return "could not run" if row and row.problem else "waiting" if self._ended is None else "not run"
         told = f"{rate(growing.tokens / growing.seconds)} tok/s · {growing.seconds:.1f} s"
-        return f"{told} · {speedup(row)}" if row is not None and row.problem is None else told
+        ratio = self._ratio(growing) if row is None or row.problem else speedup(row)
+        return told if ratio == "–" else f"{told} · {ratio}"
+
+    def _ratio(self, growing: Comparing) -> str:
+        """What a reply that grows comes to so far, over what there is of the plain one."""
+        plain = self._growing.get("off")
+        if plain is None or not plain.tokens or not growing.seconds:
+            return "–"
+        speed = growing.tokens / growing.seconds
+        ratio = times_plain((growing.proposer,), growing.drafted, speed, plain.seconds / plain.tokens)
+        return "–" if ratio is None else f"{ratio:.2f}×"
 
     def _lines(self, rows: dict[str, Row]) -> list[Content]:
         lines = [Content.styled(line(HEADINGS), "$muted")]
@@ -269,12 +280,12 @@ class CompareScreen(Dialogue[None]):
             if row is not None:
                 lines.append(Content.styled(line(cells(row)), "$muted" if row.outcome == "failed" else ""))
                 continue
-            speed, said = "–", "waiting" if self._ended is None else "not run"
+            speed, ratio, said = "–", "–", "waiting" if self._ended is None else "not run"
             if growing is not None and growing.seconds:
-                speed = rate(growing.tokens / growing.seconds)
+                speed, ratio = rate(growing.tokens / growing.seconds), self._ratio(growing)
                 said = f"{growing.tokens} token{'s' * (growing.tokens != 1)}"
             runs = name == self._latest and self._ended is None
             lines.append(
-                Content.styled(line((name, speed, "–", "–", "–", said)), "$accent" if runs else "$muted")
+                Content.styled(line((name, speed, ratio, "–", "–", said)), "$accent" if runs else "$muted")
             )
         return lines
