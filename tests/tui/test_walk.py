@@ -42,6 +42,8 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no signals ther
 
 Job = tuple[Coroutine[Any, Any, None], asyncio.Future[None]]
 STEPS_OF_ONE_WALK = 125
+# So that several cores share the way.
+PARTS = 4
 # What acts on the chat, or opens what acts on it. Keys that write into a text, or take text out of it, are
 # left to the words that are typed.
 KEYS = (
@@ -146,6 +148,15 @@ class Walk(RuleBasedStateMachine):
         if self.client.process_id:
             os.kill(self.client.process_id, signal.SIGKILL)
         self.run(self.settle())
+
+    @rule(keys=st.lists(st.sampled_from(KEYS), min_size=1, max_size=6))
+    def press_while_the_engine_answers_nothing(self, keys: list[str]) -> None:
+        process = self.client.process_id
+        if process:
+            os.kill(process, signal.SIGSTOP)
+        self.press(keys)
+        if process:
+            os.kill(process, signal.SIGCONT)
 
     @rule(which=st.integers(0, 3))
     def load(self, which: int) -> None:
@@ -277,7 +288,8 @@ class Walk(RuleBasedStateMachine):
         assert self.app.keeper.identity is not None
 
 
-def test_walk(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("part", range(PARTS))
+def test_walk(part: int, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> None:
     folder = tmp_path_factory.mktemp("models")
     Walk.models = (
         write_tiny(folder / "one.gguf", end_scale=0.0),
@@ -285,7 +297,7 @@ def test_walk(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureR
         write_tiny(folder / "three.gguf", end_scale=0.0, vocabulary=700),
     )
     steps: int = request.config.getoption("--steps")
-    walks = max(1, steps // STEPS_OF_ONE_WALK)
+    walks = max(1, steps // STEPS_OF_ONE_WALK // PARTS)
     run_state_machine_as_test(
         Walk,
         settings=settings(
