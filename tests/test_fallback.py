@@ -14,12 +14,12 @@ import pytest
 from app import assembly as assembly_module
 from app.assembly import Assembly, Setup
 from app.knowledge import knowledge_file
+from app.llama import model as model_module
 from app.llama.context import Context
 from app.llama.devices import Device
 from app.llama.model import MemoryShort, Model
 from app.llama.settings import ContextSettings, FlashAttention, ModelSettings
 from app.loading import memory_of, open_smaller
-from app.models import locate
 from app.models.fit import Memory
 from app.process.messages import Event, Failed, Load, Loaded, Noted, Task
 from app.process.service import Service
@@ -228,7 +228,7 @@ def small_gpu(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return Context(model, length, settings)
 
     with_memory(monkeypatch, Memory(PLENTY, (PLENTY,)))
-    monkeypatch.setattr(locate, "Model", Target)
+    monkeypatch.setattr(model_module, "Model", Target)
     monkeypatch.setattr(assembly_module, "Model", Target)
     monkeypatch.setattr(assembly_module, "Context", made)
     return opened

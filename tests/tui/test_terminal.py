@@ -287,8 +287,8 @@ def test_a_terminal_that_is_dragged_shows_a_right_screen(home: Home, wordy_path:
         for step in range(20):
             terminal.resize(84 + step * 37 % 80, 22 + step * 7 % 23)
             terminal.read_for(0.02)
-        terminal.resize(40, 12)
-        terminal.wait_for("This terminal has 40 × 12 cells.")
+        terminal.resize(39, 12)
+        terminal.wait_for("This terminal has 39 × 12 cells.")
         assert READY not in terminal.text and "w1" not in terminal.text
         start = len(terminal.raw)
         terminal.resize(80, 24)

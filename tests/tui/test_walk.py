@@ -41,7 +41,7 @@ from tests.tui.test_key_storm import type_ahead
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no signals there")
 
 Job = tuple[Coroutine[Any, Any, None], asyncio.Future[None]]
-STEPS_OF_ONE_WALK = 125
+STEPS_OF_ONE_WALK = 50
 # So that several cores share the way.
 PARTS = 4
 # What acts on the chat, or opens what acts on it. Keys that write into a text, or take text out of it, are
