@@ -417,9 +417,10 @@ class Chat:
     def _compares(self, event: Comparing | Compared | ComparisonEnded | Cancelled | Failed) -> None:
         """A comparison's event; any that ends it does so for the screen too."""
         if isinstance(self.state, state.Comparing) and self.state.identity == event.identity:
+            if self.engine != READY:
+                # What one of its proposers needed was told as being loaded, and is there.
+                self._show(READY)
             if ended_by(event):
-                # What was written for one of its proposers was told as being loaded.
-                self.engine = READY
                 self._enter(state.Ready())
             # A dialogue is painted with what is behind it, so this comes last.
             self._view.compares(event)
