@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.chat.message import Message
-from app.chat.prompt import Tokeniser, encode
+from app.chat.prompt import Tokeniser, encode, without_oldest
 from app.chat.template import BUILT_IN, Template, named_template
 
 START, END = "<|im_start|>", "<|im_end|>"
@@ -250,3 +250,17 @@ def test_no_space_is_slipped_in_where_the_prompt_was_cut() -> None:
 
 def contains(tokens: Sequence[int], part: Sequence[int]) -> bool:
     return any(list(tokens[i : i + len(part)]) == list(part) for i in range(len(tokens)))
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=30), st.integers(0, 200), st.booleans())
+def test_as_few_of_the_oldest_exchanges_go_as_make_it_fit(sizes: list[int], room: int, system: bool) -> None:
+    head = [Message("system", "s")] if system else []
+    messages = [*head, *(Message("user", "u" * size) for size in sizes)]
+
+    def fits(given: Sequence[Message]) -> bool:
+        return sum(len(message.content) for message in given) <= room
+
+    dropped, left = without_oldest(messages, fits)
+    assert list(left) == [*head, *messages[len(head) + dropped :]]
+    assert dropped == len(sizes) - 1 or fits(left)
+    assert dropped == 0 or not fits([*head, *messages[len(head) + dropped - 1 :]])

@@ -26,6 +26,7 @@ from app.process.messages import (
     Drafts,
     Failed,
     FindDrafts,
+    LeftOut,
     Load,
     Noted,
     SetDraft,
@@ -94,6 +95,25 @@ def test_a_prompt_that_does_not_fit_is_told_with_its_size(tiny_path: Path) -> No
         session.send(generate(messages=(Message("user", "word " * 2000),)))
         told = session.until(TooLong)
     assert told.capacity == 512 and told.tokens > 2000
+
+
+def test_the_oldest_exchanges_are_left_out_until_it_fits(tiny_path: Path) -> None:
+    """One command, whatever must go: encoding it all again for each exchange took seconds, deaf to Esc."""
+    turns = [
+        (Message("user", f"Question {number} " + "word " * 9), Message("assistant", "An answer."))
+        for number in range(60)
+    ]
+    told = tuple(message for turn in turns for message in turn)
+    with serving(tiny_path) as session:
+        session.send(generate(3, messages=(*told, *ASK), shorten=True, max_tokens=4))
+        left_out = session.until(LeftOut)
+        done = session.until(Done)
+        room = 512 - done.finished.prompt_tokens
+        # One more exchange, and the control tokens around it, would not have fitted.
+        assert 0 < left_out.exchanges < 60 and 0 <= room < 60
+        session.send(generate(4, messages=(*told, Message("user", "word " * 2000)), shorten=True))
+        assert session.until(TooLong).identity == 4
+        assert [each.exchanges for each in session.seen if isinstance(each, LeftOut)][-1] == 60
 
 
 def test_what_cannot_be_done_is_said_and_the_process_goes_on(tiny_path: Path, tmp_path: Path) -> None:
