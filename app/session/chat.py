@@ -96,6 +96,8 @@ class Chat:
         # What is loaded, or is to be: what a person chose last, in the settings, on a list or in a dialogue.
         self.load = load
         self.wishes = wishes
+        # A question that is answered by wishes of its own.
+        self._own: tuple[Question, Wishes] | None = None
         self.speculation = Speculation(proposer, k, self._send_to_model, self._speculation_changed)
         self.conversation = Conversation()
         self.state: State = state.Stopped(running=False)
@@ -155,8 +157,13 @@ class Chat:
         """Ask how many tokens a text has; the number that Counted will carry."""
         return self._send(Count(text=text))
 
-    def send(self, question: Question) -> None:
-        """Ask now, or as soon as the model is loaded; what is asked meanwhile waits for the reply."""
+    def send(self, question: Question, wishes: Wishes | None = None) -> None:
+        """Ask now, or as soon as the model is loaded; what is asked meanwhile waits for the reply.
+
+        wishes: for the first answer to this question, in place of the chat's.
+        """
+        if wishes is not None:
+            self._own = question, wishes
         if self.busy or self._next != "nothing":
             self.queued = (*self.queued, question)
             self._view.queue_changed()
@@ -190,6 +197,7 @@ class Chat:
                 "There is nothing to answer again yet." if last is None else f"Stop the {self.making} first."
             )
             return
+        self._own = None
         self._ask_again(self.conversation.with_version())
 
     def continue_reply(self) -> None:
@@ -301,9 +309,10 @@ class Chat:
             return None
         figures = last.answer.figures if last.answer else None
         seed = figures.seed if figures else secrets.randbits(32)
-        limit = self.wishes.max_tokens or COMPARED_TOKENS
+        wishes = self._wishes_for(last.question)
+        limit = wishes.max_tokens or COMPARED_TOKENS
         messages = self.conversation.messages()
-        command = Compare(0, messages, self.wishes.sampling, seed, names, self.speculation.k, limit)
+        command = Compare(0, messages, wishes.sampling, seed, names, self.speculation.k, limit)
         self.state = state.Comparing(self._send(command))
         self._view.state_changed()
         return command
@@ -575,7 +584,7 @@ class Chat:
         self._saved = time.monotonic()
         self.figures.begin(self.speculation.k, self.speculation.proposer)
         self._view.answer_begins(begun)
-        wishes = self.wishes
+        wishes = self._wishes_for(self.conversation.exchanges[-1].question)
         command = Generate(
             identity=0,
             messages=self.conversation.messages(),
@@ -589,6 +598,10 @@ class Chat:
         )
         self._enter(state.Replying(self._send(command), Growing(begun)))
         self._view.figures_changed()
+
+    def _wishes_for(self, question: Question) -> Wishes:
+        # By identity: the same words, asked by the person, are answered as any others.
+        return self._own[1] if self._own is not None and self._own[0] is question else self.wishes
 
     def _go_on(self) -> None:
         """Ask what waited for the engine, once nothing else is done."""

@@ -27,6 +27,7 @@ from textual.widget import AwaitMount
 
 from app.chat.conversation import Conversation
 from app.chat.store import Saved
+from app.engine.settings import Sampling
 from app.errors import SpecchatError
 from app.process.client import Link
 from app.process.messages import Event, Loaded
@@ -274,6 +275,8 @@ class SpecchatApp(App[None], inherit_bindings=False):
         self._code_block = 0
         if isinstance(message, PromptArea.Sent) and message.edits is not None:
             self.chat.send_edited(message.edits, message.question)
+        elif isinstance(message, Starters.Chosen) and message.copies:
+            self.chat.send(message.question, Wishes(Sampling(temperature=0.0), max_tokens=message.copies))
         else:
             self.chat.send(message.question)
 

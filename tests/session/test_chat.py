@@ -305,6 +305,26 @@ def test_an_engine_that_does_not_stop_is_started_again(monkeypatch: pytest.Monke
     assert desk.sent == ["First", "First"]
 
 
+def test_a_question_with_wishes_of_its_own_is_answered_by_them_once() -> None:
+    """Else: a starter that says that it is made at temperature 0 is not, or all that follows it is."""
+    desk = Desk(loaded=False)
+    own = Wishes(Sampling(temperature=0.0), max_tokens=300)
+    desk.chat.send(FIRST, own)
+    desk.tell(LOADED)
+    assert (desk.engine.generate.sampling, desk.engine.generate.max_tokens) == (own.sampling, 300)
+    desk.reply("One.")
+    compare = desk.chat.compare()
+    assert compare is not None and compare.sampling == own.sampling
+    assert isinstance(desk.chat.state, Comparing)
+    desk.tell(ComparisonEnded(desk.chat.state.identity))
+    desk.chat.send(Question("First"))
+    assert desk.engine.generate.sampling == Sampling()
+    desk.reply("Two.")
+    desk.chat.walk_versions(-1)
+    desk.chat.regenerate()
+    assert desk.engine.generate.sampling == Sampling()
+
+
 def test_the_news_of_a_death_comes_late(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else: the engine that was started meanwhile is taken for dead, and what it has loaded is left out."""
     monkeypatch.setattr(session, "PATIENCE_SECONDS", -1.0)

@@ -188,12 +188,15 @@ def test_an_empty_chat_offers_questions_that_make_way(tmp_path: Path) -> None:
             await chat.press("down", "down", "enter")
             assert chat.engine.generate.messages[-1].content == STARTERS[0].question.content
             assert "light that Ada lit" in STARTERS[0].question.content
+            request = chat.engine.generate
+            assert (request.sampling.temperature, request.max_tokens) == (0.0, STARTERS[0].copies)
             chat.engine.reply("This is")
             await chat.settle()
             assert titles[0] not in chat.text
             await chat.press("ctrl+n")
             await chat.pilot.click("#starters", offset=(6, 3))
             assert chat.engine.generate.messages[-1].content == STARTERS[2].question.content
+            assert chat.engine.generate.sampling == chat.app.settings.sampling.for_engine()
             await chat.pilot.resize_terminal(*SMALL)
             chat.engine.reply("This is")
             await chat.settle()

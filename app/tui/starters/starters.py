@@ -22,12 +22,14 @@ WIDE, TALL = 78, 18
 @dataclass(frozen=True, slots=True)
 class Starter:
     """title: what is asked, in short. promise: what to expect. text: the question itself. file: of this
-    folder, what it is about, "" for nothing."""
+    folder, what it is about, "" for nothing. copies: so many tokens of it are to be copied, at temperature 0;
+    the promise says so. 0: the reply is made as any other."""
 
     title: str
     promise: str
     text: str
     file: str = ""
+    copies: int = 0
 
     @property
     def question(self) -> Question:
@@ -41,9 +43,10 @@ class Starter:
 STARTERS = (
     Starter(
         "Write a rhyme again",
-        "lookup copies it, several words a pass",
+        "lookup copies it (temperature 0, 300 tokens)",
         "Write the rhyme again, with every verse.",
         "rhyme.md",
+        300,
     ),
     Starter(
         "Sum a story up",
@@ -68,9 +71,9 @@ class Starters(Widget):
     class Chosen(Message):
         """One is to be asked."""
 
-        def __init__(self, question: Question) -> None:
+        def __init__(self, question: Question, copies: int) -> None:
             super().__init__()
-            self.question = question
+            self.question, self.copies = question, copies
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
@@ -97,7 +100,8 @@ class Starters(Widget):
         """Have the marked one asked; False where none is."""
         if self.marked is None:
             return False
-        self.post_message(self.Chosen(STARTERS[self.marked].question))
+        starter = STARTERS[self.marked]
+        self.post_message(self.Chosen(starter.question, starter.copies))
         return True
 
     def render(self) -> RenderResult:
