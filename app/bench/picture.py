@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -15,22 +14,18 @@ from app.arguments import Parser
 from app.errors import SpecchatError
 from app.models.locate import find_model
 from app.process.client import EngineClient
-from app.settings.values import LoadSettings, LookSettings, Marked, SamplingSettings, Settings, ThemeName
+from app.settings.values import LoadSettings, LookSettings, Marked, Settings, ThemeName
 from app.tui.app import SpecchatApp
 from app.tui.options import ChatOptions
-from app.tui.starters.starters import STARTERS
+from app.tui.starters.starters import STARTERS, Starters
 
 _PATIENCE = 300.0
 
 
 def take(model: Path, size: tuple[int, int], look: LookSettings) -> str:
     """The screen behind the reply, as SVG."""
-    settings = replace(
-        Settings(),
-        model=LoadSettings(name=str(model)),
-        sampling=SamplingSettings(temperature=0.0, seed=1, max_tokens=400),
-        look=look,
-    )
+    settings = Settings(model=LoadSettings(name=str(model)), look=look)
+    first = STARTERS[0]
     pictures: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder)
@@ -40,8 +35,8 @@ def take(model: Path, size: tuple[int, int], look: LookSettings) -> str:
 
         async def play(pilot: Pilot[object]) -> None:
             await _until(lambda: app.chat.loaded is not None)
-            app.chat.send(STARTERS[0].question)
-            await _until(lambda: not app.chat.busy)
+            app.post_message(Starters.Chosen(first.question, first.copies))
+            await _until(lambda: bool(app.chat.conversation.exchanges) and not app.chat.busy)
             await pilot.pause(0.3)
             pictures.append(app.export_screenshot(title="specchat"))
             app.exit()
