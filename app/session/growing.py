@@ -18,12 +18,12 @@ class Growing:
 
     def __init__(self, begun: Answer | None = None) -> None:
         self.begun = begun
-        self._begun = begun or Answer()
-        self._text: list[str] = [self._begun.text]
-        self._token_ids = list(self._begun.token_ids)
-        self._pieces = list(self._begun.pieces)
-        self._origins = list(self._begun.origins)
-        self._ghosts = list(self._begun.ghosts)
+        before = begun or Answer()
+        self._text: list[str] = [before.text]
+        self._token_ids = list(before.token_ids)
+        self._pieces = list(before.pieces)
+        self._origins = list(before.origins)
+        self._ghosts = list(before.ghosts)
 
     @property
     def tokens(self) -> int:
@@ -58,10 +58,11 @@ class Growing:
         """The whole answer, by the engine's own last word on it."""
         # The end token is no part of what was said; the template writes it again.
         kept = len(finished.token_ids) - (finished.reason == "stop")
-        size = len(self._begun.token_ids) + kept
+        before = self.begun or Answer()
+        size = len(before.token_ids) + kept
         return Answer(
-            text=self._begun.text + finished.text,
-            token_ids=(*self._begun.token_ids, *finished.token_ids[:kept]),
+            text=before.text + finished.text,
+            token_ids=(*before.token_ids, *finished.token_ids[:kept]),
             pieces=tuple(self._pieces[:size]),
             origins=tuple(self._origins[:size]),
             ghosts=tuple(ghost for ghost in self._ghosts if ghost[0] <= size),

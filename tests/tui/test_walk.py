@@ -154,9 +154,12 @@ class Walk(RuleBasedStateMachine):
         process = self.client.process_id
         if process:
             os.kill(process, signal.SIGSTOP)
-        self.press(keys)
-        if process:
-            os.kill(process, signal.SIGCONT)
+        try:
+            self.press(keys)
+        finally:
+            # Left frozen, it would hide what has failed behind a chat that gets no answer.
+            if process:
+                os.kill(process, signal.SIGCONT)
 
     @rule(which=st.integers(0, 3))
     def load(self, which: int) -> None:
