@@ -7,6 +7,7 @@ changed no stored chat but its own. `pytest tests/tui/test_walk.py --steps 10000
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -145,21 +146,24 @@ class Walk(RuleBasedStateMachine):
     @rule()
     def kill(self) -> None:
         """The engine is killed from outside."""
-        if self.client.process_id:
-            os.kill(self.client.process_id, signal.SIGKILL)
+        self.tell(self.client.process_id, signal.SIGKILL)
         self.run(self.settle())
 
     @rule(keys=st.lists(st.sampled_from(KEYS), min_size=1, max_size=6))
     def press_while_the_engine_answers_nothing(self, keys: list[str]) -> None:
         process = self.client.process_id
-        if process:
-            os.kill(process, signal.SIGSTOP)
+        self.tell(process, signal.SIGSTOP)
         try:
             self.press(keys)
         finally:
             # Left frozen, it would hide what has failed behind a chat that gets no answer.
-            if process:
-                os.kill(process, signal.SIGCONT)
+            self.tell(process, signal.SIGCONT)
+
+    def tell(self, process: int | None, number: signal.Signals) -> None:
+        """Send a signal to a process that may have ended by now."""
+        if process:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, number)
 
     @rule(which=st.integers(0, 3))
     def load(self, which: int) -> None:
