@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from app.arguments import Parser, whole
 from app.chat.gate import clean
+from app.config.fields import nearest, shown
 from app.errors import OutputError, SpecchatError, UsageError
-from app.settings.fields import nearest, shown
 from app.streams import ReaderLeft, take_streams
 from proposers.registry import KINDS
 

@@ -16,14 +16,14 @@ import platformdirs
 
 from app.chat.store_schema import VERSION as STORE_VERSION
 from app.chat.store_schema import is_damage
+from app.config.file import read_settings, settings_path
+from app.config.values import Settings
 from app.doctor.check import Check, counted, size
 from app.errors import SpecchatError
 from app.knowledge import VERSION as KNOWLEDGE_VERSION
 from app.knowledge import cache_folder
 from app.models.catalogue import catalogue, user_catalogue_file
 from app.models.hub import Hub, check_hub, hub_of
-from app.settings.file import read_settings, settings_path
-from app.settings.values import Settings
 
 # Chats and settings are small; a layer-skipped copy and a model are not.
 _LITTLE = 100_000_000

@@ -15,10 +15,10 @@ from types import MappingProxyType
 from typing import Literal, NoReturn, TypeAlias, cast, get_args
 
 from app.chat.gate import clean
+from app.config.fields import nearest, shown
+from app.config.file import load_toml, settings_path
+from app.config.scan import line_of, scan
 from app.errors import SpecchatError
-from app.settings.fields import nearest, shown
-from app.settings.file import load_toml, settings_path
-from app.settings.scan import line_of, scan
 
 Kind: TypeAlias = Literal["draft", "eagle3", "mtp"]
 """What guesses ahead: a smaller model, or a head of one of these kinds."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from app.chat.gate import clean
+from app.config.fields import nearest, shown
 from app.errors import SpecchatError
 from app.llama.settings import ModelSettings
 from app.models.catalogue import Entry, Part, catalogue
@@ -20,7 +21,6 @@ from app.models.gguf import Header, read_header
 from app.models.hub import downloaded, parse_part
 from app.models.loadable import load_problem
 from app.models.places import places
-from app.settings.fields import nearest, shown
 
 if TYPE_CHECKING:
     # A file is found without llama.cpp.

@@ -27,14 +27,14 @@ from textual.widget import AwaitMount
 
 from app.chat.conversation import Conversation
 from app.chat.store import Saved
+from app.config.fields import BY_PATH, put, typed
+from app.config.values import Settings
 from app.engine.settings import Sampling
 from app.errors import SpecchatError
 from app.process.client import Link
 from app.process.messages import Event, Loaded
 from app.session.chat import Chat, Wishes
 from app.session.keeper import Keeper
-from app.settings.fields import BY_PATH, put, typed
-from app.settings.values import Settings
 from app.tui.actions import ACTIONS, BY_NAME, Action
 from app.tui.box import Box
 from app.tui.clipboard import copy

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from app.chat.conversation import title_of
 from app.chat.gate import clean
+from app.config.values import Settings
 from app.errors import SpecchatError
 from app.process.messages import (
     Asked,
@@ -21,7 +22,6 @@ from app.process.messages import (
     Models,
     TooLong,
 )
-from app.settings.values import Settings
 from app.tui.theme import THEMES
 
 if TYPE_CHECKING:
@@ -306,7 +306,7 @@ class Dialogues:
 
     def keep(self, settings: Settings) -> bool:
         """Use these settings, and keep them in their file; False, and a sentence, where that fails."""
-        from app.settings.write import write_changes
+        from app.config.write import write_changes
 
         app = self._app
         before = app.settings

@@ -11,9 +11,9 @@ from typing import Any
 
 from app.chat.documents import Document, read_stdin
 from app.chat.gate import clean
+from app.config.file import read_settings, settings_path
+from app.config.values import Settings
 from app.errors import UsageError
-from app.settings.file import read_settings, settings_path
-from app.settings.values import Settings
 from app.tui.options import ChatOptions, data_folder, last_model
 
 _SWITCH_SECONDS = 0.0005

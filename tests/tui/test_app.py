@@ -10,6 +10,7 @@ import pytest
 
 from app.chat.conversation import Answer, Conversation, Exchange, Question
 from app.chat.store import Store
+from app.config.values import ChatSettings, LoadSettings, LookSettings, SamplingSettings, Settings
 from app.engine.events import Prefill
 from app.process.messages import (
     Cancel,
@@ -33,7 +34,6 @@ from app.process.messages import (
     Switched,
     TooLong,
 )
-from app.settings.values import ChatSettings, LoadSettings, LookSettings, SamplingSettings, Settings
 from tests.tui.chatting import NARROW, chatting, run
 from tests.tui.engine import LOADED, OPTIONS, finished, step
 

@@ -8,8 +8,8 @@ from textual.events import Paste
 from textual.fuzzy import Matcher
 from textual.widgets._toast import Toast
 
+from app.config.file import read_settings
 from app.process.messages import Generate, SetK, SetProposer
-from app.settings.file import read_settings
 from app.tui.actions import ACTIONS
 from app.tui.starters.starters import STARTERS
 from tests.tui.chatting import NARROW, Chatting, chatting, run

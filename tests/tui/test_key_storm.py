@@ -13,6 +13,7 @@ from textual.events import Key, Paste, Resize
 from textual.geometry import Size
 from textual.screen import Screen
 
+from app.config.values import Settings
 from app.engine.events import Prefill
 from app.process.messages import (
     Asked,
@@ -41,7 +42,6 @@ from app.process.messages import (
     Switched,
     TooLong,
 )
-from app.settings.values import Settings
 from app.tui.actions import ACTIONS
 from app.tui.app import SpecchatApp
 from app.tui.dialogs.choice import ChoiceScreen

@@ -16,13 +16,13 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
+from app.config.values import LoadSettings, Settings
 from app.errors import SpecchatError
 from app.models.catalogue import Part
 from app.models.hub import downloaded, hub_of
 from app.models.row import Draft, Listing, Partner, Room, Row
 from app.models.transfer import Progress
 from app.process.messages import Cancel, Done, FindModels, Load, Models
-from app.settings.values import LoadSettings, Settings
 from app.tui.models.drawing import files, line, widths
 from app.tui.models.screen import ModelChoice, ModelScreen, arranged
 from app.tui.theme import THEMES

@@ -11,9 +11,9 @@ from textual.binding import Binding
 from textual.pilot import Pilot
 from textual.widgets import ContentSwitcher, Input, Static, TextArea
 
+from app.config.fields import FIELDS, default
+from app.config.values import ChatSettings, LoadSettings, SamplingSettings, Settings
 from app.process.messages import Option
-from app.settings.fields import FIELDS, default
-from app.settings.values import ChatSettings, LoadSettings, SamplingSettings, Settings
 from app.tui.actions import BY_NAME
 from app.tui.settings.remap import KeyList, KeyWanted
 from app.tui.settings.row import Options, Row

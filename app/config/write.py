@@ -11,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from app.chat.gate import clean
+from app.config.fields import FIELDS, Value, adopt, default, get, put
+from app.config.file import load_toml, parse_settings, read_text
+from app.config.scan import Entry, Header, scan
+from app.config.values import Settings
 from app.errors import SpecchatError
-from app.settings.fields import FIELDS, Value, adopt, default, get, put
-from app.settings.file import load_toml, parse_settings, read_text
-from app.settings.scan import Entry, Header, scan
-from app.settings.values import Settings
 
 _HEADING = "# The settings of specchat. What is not written here has its default.\n"
 _ESCAPES = {"\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}

@@ -10,10 +10,10 @@ from pathlib import Path
 import platformdirs
 
 from app.chat.gate import clean
+from app.config.fields import BY_PATH, FIELDS, SECTIONS, adopt, nearest, put, shown
+from app.config.scan import line_of, scan
+from app.config.values import Settings
 from app.errors import SpecchatError
-from app.settings.fields import BY_PATH, FIELDS, SECTIONS, adopt, nearest, put, shown
-from app.settings.scan import line_of, scan
-from app.settings.values import Settings
 
 if sys.version_info >= (3, 11):
     import tomllib

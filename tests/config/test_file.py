@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.config.fields import BY_PATH, FIELDS, Field, Value, choices_of, default, get, put, typed
+from app.config.file import parse_settings, read_settings
+from app.config.scan import scan
+from app.config.values import ChatSettings, LookSettings, SamplingSettings, Settings
+from app.config.write import updated, write_changes, write_settings
 from app.errors import SpecchatError
-from app.settings.fields import BY_PATH, FIELDS, Field, Value, choices_of, default, get, put, typed
-from app.settings.file import parse_settings, read_settings
-from app.settings.scan import scan
-from app.settings.values import ChatSettings, LookSettings, SamplingSettings, Settings
-from app.settings.write import updated, write_changes, write_settings
 from app.tui.theme import THEMES
 from proposers.registry import KINDS
 
