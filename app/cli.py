@@ -8,11 +8,12 @@ import os
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from app.arguments import Parser, whole
 from app.chat.gate import clean
 from app.config.fields import nearest, shown
+from app.config.values import CacheType, FlashAttention, LoadSettings
 from app.errors import OutputError, SpecchatError, UsageError
 from app.streams import ReaderLeft, take_streams
 from proposers.registry import KINDS
@@ -20,7 +21,6 @@ from proposers.registry import KINDS
 if TYPE_CHECKING:
     from app.oneshot import OneShot
 
-_KV_TYPES = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0")
 _LONGEST_K = 32
 # ggml has room for so many threads, and the native settings for so large a number.
 _MOST_THREADS = 512
@@ -174,11 +174,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--threads", type=whole(1, _MOST_THREADS), metavar="N", help="default: measured")
     add(
         "--flash-attention",
-        choices=("auto", "on", "off"),
+        choices=get_args(FlashAttention),
         default="auto",
         help="default: on a GPU llama.cpp's choice, on a CPU measured",
     )
-    add("--kv-type", choices=_KV_TYPES, default="f16", help="numbers in the cache (default: f16)")
+    add("--kv-type", choices=get_args(CacheType), default="f16", help="numbers in the cache (default: f16)")
     add("--no-mmap", action="store_true", help="read the weights into memory")
 
     speculation = parser.add_argument_group("speculation")
@@ -210,28 +210,25 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _one_shot(options: argparse.Namespace) -> OneShot:
-    from app.assembly import Setup
     from app.engine.settings import Sampling
-    from app.llama.settings import ContextSettings, ModelSettings
     from app.oneshot import OneShot
 
     return OneShot(
         prompt=options.prompt,
         files=tuple(options.files),
-        setup=Setup(
-            model=options.model,
+        settings=LoadSettings(
+            name=options.model,
             draft=options.draft,
-            context_length=options.ctx,
-            model_settings=ModelSettings(
-                gpu_layers=options.gpu_layers, mmap=not options.no_mmap, rpc=options.rpc
-            ),
-            context_settings=ContextSettings(
-                threads=options.threads,
-                flash_attention=options.flash_attention,
-                cache_type=options.kv_type,
-                exact=options.exact,
-            ),
             bridge=options.bridge,
+            context_length=options.ctx,
+            gpu_layers=options.gpu_layers,
+            mmap=not options.no_mmap,
+            threads=options.threads,
+            flash_attention=options.flash_attention,
+            cache_type=options.kv_type,
+            exact=options.exact,
+            template=options.template,
+            rpc=options.rpc,
         ),
         proposer=options.proposer,
         sampling=Sampling(
@@ -248,7 +245,6 @@ def _one_shot(options: argparse.Namespace) -> OneShot:
         max_tokens=options.max_tokens,
         system=options.system,
         stop=tuple(options.stop),
-        template=options.template,
         json=options.json,
         agreed=options.yes,
     )

@@ -12,11 +12,13 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from app.arguments import ask
-from app.assembly import Assembly, Setup, template_for
+from app.assembly.assembly import Assembly
+from app.assembly.template import template_for
 from app.chat.documents import Document, read_document, read_stdin, with_documents
 from app.chat.gate import clean
 from app.chat.message import Message
 from app.chat.prompt import encode
+from app.config.values import LoadSettings
 from app.engine.events import Dropped, Finished, Pass, Prefill, Request
 from app.engine.settings import Sampling
 from app.errors import SpecchatError, UsageError
@@ -28,7 +30,7 @@ class OneShot:
 
     prompt: str
     files: tuple[str, ...]
-    setup: Setup
+    settings: LoadSettings
     proposer: str
     sampling: Sampling
     k: int | None = None
@@ -36,7 +38,6 @@ class OneShot:
     max_tokens: int = 1024
     system: str | None = None
     stop: tuple[str, ...] = ()
-    template: str | None = None
     json: bool = False
     agreed: bool = False
 
@@ -81,14 +82,15 @@ def run(arguments: OneShot) -> int:
 def _answer(arguments: OneShot, prompt: str, interrupt: threading.Event) -> int:
     progress = Progress(shown=sys.stderr.isatty() and not arguments.json)
     with Assembly(
-        arguments.setup,
+        arguments.settings,
         stop=interrupt.is_set,
         agree=lambda question: arguments.agreed or ask(question),
         say=lambda line: None if arguments.json else print(line, file=sys.stderr),
         progress=lambda share: not interrupt.is_set(),
     ) as assembly:
         target = assembly.target
-        tokens = encode(_messages(prompt, arguments.system), template_for(target, arguments.template), target)
+        template = template_for(target, arguments.settings.template)
+        tokens = encode(_messages(prompt, arguments.system), template, target)
         if not tokens:
             raise SpecchatError("The chat template wrote nothing: choose another with --template.")
         engine = assembly.engine(arguments.proposer, needed=len(tokens) + arguments.max_tokens)
@@ -108,7 +110,7 @@ def _answer(arguments: OneShot, prompt: str, interrupt: threading.Event) -> int:
                 _show(event.text, arguments)
             elif isinstance(event, Dropped):
                 progress.clear()
-                print(assembly.drop(event), file=sys.stderr)
+                print(assembly.proposers.drop(event), file=sys.stderr)
             else:
                 progress.clear()
                 assembly.remember(engine, event)
@@ -165,9 +167,9 @@ class Progress:
 
 
 def _report(finished: Finished, arguments: OneShot, assembly: Assembly) -> None:
-    draft = assembly.draft_path
+    draft = assembly.proposers.file_of("draft") or assembly.proposers.file_of("skip")
     if arguments.json:
-        exact = arguments.setup.context_settings.exact
+        exact = arguments.settings.exact
         print(json.dumps(as_json(finished, assembly.target.path, draft, exact)))
         return
     if finished.text and not finished.text.endswith("\n"):

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from app.assembly import Assembly
+from app.assembly.assembly import Assembly
 from app.engine.control import ThroughputController
 from app.engine.events import Dropped, Prefill, Request
 from app.engine.settings import Sampling
@@ -77,7 +77,7 @@ class Comparer:
         self._proposers: dict[str, Sequence[Proposer]] = {}
         for name in wanted:
             try:
-                self._proposers[name] = assembly.proposers(name, self.capacity)
+                self._proposers[name] = assembly.proposers.choose(name)
             except SpecchatError as error:
                 if name in required:
                     raise
@@ -110,7 +110,7 @@ class Comparer:
 
     def _fail(self, event: Dropped) -> str:
         # What follows would be the figures of another.
-        raise SpecchatError(self._assembly.drop(event))
+        raise SpecchatError(self._assembly.proposers.drop(event))
 
 
 def reports(

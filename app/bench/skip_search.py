@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.arguments import Parser, ask, whole
-from app.assembly import ASK_ABOVE_BYTES, template_for
+from app.assembly.proposers import ASK_ABOVE_BYTES
+from app.assembly.template import template_for
 from app.bench.layer_choice import HANDFUL, Expected, Layers, expected, greedy_search, overlap, survival
 from app.bench.prompts import load_prompts
 from app.chat.documents import read_document
@@ -34,10 +35,10 @@ from app.engine.control import LONGEST, WIDTHS
 from app.engine.sampling import Sampler
 from app.engine.settings import Sampling
 from app.errors import SpecchatError, UsageError
-from app.knowledge import cache_folder
 from app.llama.context import MAX_ROWS, Context, Interrupted
 from app.llama.model import Model
 from app.llama.settings import ModelSettings
+from app.measurements import cache_folder
 from app.models import skip
 from app.models.gguf import Header
 from app.models.locate import check_file, find_model, open_model

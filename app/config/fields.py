@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from app.chat.gate import clean
-from app.config.values import Marked, Settings, ThemeName
-from app.process.messages import CacheType, FlashAttention
+from app.config.values import CacheType, FlashAttention, Marked, Settings, ThemeName
 
 Value = str | int | float | bool | tuple[str, ...] | None
 

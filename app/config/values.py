@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, fields
 from typing import Literal
 
 from app.engine.settings import Sampling
-from app.process.messages import CacheType, FlashAttention, Load
 
+FlashAttention = Literal["auto", "on", "off"]
+CacheType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"]
 # The names of app.tui.theme.THEMES, which cannot be imported here: settings are read without a screen.
 ThemeName = Literal["dark", "light", "terminal"]
 # What of the drafts is marked in an answer.
@@ -39,11 +40,14 @@ class ChatSettings:
 
 @dataclass(frozen=True, slots=True)
 class LoadSettings:
-    """How the model is loaded; the fields are those of Load.
+    """What loading a model needs.
 
-    name: a catalogue name or a path, None for the bundled model. bridge: a draft with another vocabulary
-    drafts by way of its text. rpc: HOST:PORT of llama.cpp RPC servers that take layers. draft_folders: where
-    drafts are looked for besides the model's own folder.
+    name: a catalogue name or a path, None for the bundled model. draft: the same of a draft model, None for
+    the one that the catalogue pairs with the model. bridge: the draft's vocabulary may differ; it then drafts
+    text. context_length: None for as much as is needed, trained for and fits. gpu_layers: -1 for as many as
+    fit. threads: None to measure. template: a chat template's name or path, None for the model's own.
+    rpc: HOST:PORT of llama.cpp RPC servers that take layers. draft_folders: searched for drafts besides the
+    model's own folder.
     """
 
     name: str | None = None
@@ -59,23 +63,6 @@ class LoadSettings:
     template: str | None = None
     rpc: tuple[str, ...] = ()
     draft_folders: tuple[str, ...] = ()
-
-    def command(self) -> Load:
-        """The command that loads this model."""
-        return Load(
-            model=self.name,
-            draft=self.draft,
-            bridge=self.bridge,
-            context_length=self.context_length,
-            gpu_layers=self.gpu_layers,
-            mmap=self.mmap,
-            threads=self.threads,
-            flash_attention=self.flash_attention,
-            cache_type=self.cache_type,
-            exact=self.exact,
-            template=self.template,
-            rpc=self.rpc,
-        )
 
 
 @dataclass(frozen=True, slots=True)

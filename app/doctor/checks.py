@@ -82,7 +82,7 @@ def disk_checks(folders: Folders) -> Iterator[Check]:
     yield from folder_checks(folders)
     yield catalogue_check()
     yield chats_check(folders.data / "sessions.db")
-    yield learned_check(folders.cache / "knowledge.json")
+    yield learned_check(folders.cache / "measurements.json")
 
 
 def this_terminal() -> Terminal:

@@ -9,41 +9,24 @@ that nobody asked for have the identity 0.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
 
 from app.chat.message import Message
+from app.config.values import LoadSettings
 from app.engine.events import Finished, Pass, Prefill
 from app.engine.settings import Sampling
-
-if TYPE_CHECKING:
-    from app.models.row import Listing
-
-FlashAttention = Literal["auto", "on", "off"]
-CacheType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"]
+from app.models.row import Listing
 
 # Commands ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """Load a model in place of the one that is loaded. None stands for the default of each.
+    """Load a model in place of the one that is loaded. Answered by Loaded.
 
-    bridge: a draft with another vocabulary drafts by way of its text. rpc: HOST:PORT of servers that take
-    layers. died: how the process ended that loaded it last, "" if it did not. Answered by Loaded.
+    died: how the process ended that loaded it last, such as "was killed by SIGILL"; "" if none did.
     """
 
-    model: str | None = None
-    draft: str | None = None
-    context_length: int | None = None
-    gpu_layers: int = -1
-    mmap: bool = True
-    threads: int | None = None
-    flash_attention: FlashAttention = "auto"
-    cache_type: CacheType = "f16"
-    exact: bool = False
-    template: str | None = None
-    bridge: bool = False
-    rpc: tuple[str, ...] = ()
+    settings: LoadSettings
     died: str = ""
     identity: int = 0
 

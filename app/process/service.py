@@ -120,9 +120,8 @@ class Service:
         if isinstance(command, SetDraft):
             return loaded.set_draft(command)
         if isinstance(command, FindDrafts):
-            target = loaded.assembly.target.path
-            assembly = loaded.assembly
-            found = candidates(target, command.folders, assembly.file_of("draft"), assembly.setup.bridge)
+            loader, draft = loaded.assembly.loader, loaded.proposers.file_of("draft")
+            found = candidates(loader.target.path, command.folders, draft, loader.settings.bridge)
             return Drafts(found, command.identity)
         if command.messages:
             return Counted(command.identity, len(loaded.prompt(command.messages)))
@@ -133,7 +132,7 @@ class Service:
             self._loaded.close()
             self._loaded = None
         self._free = None
-        what = Path(command.model).name if command.model else "the bundled model"
+        what = Path(command.settings.name).name if command.settings.name else "the bundled model"
         said = -1.0
 
         def progress(share: float) -> bool:
@@ -150,7 +149,7 @@ class Service:
             warn=lambda sentence: self._deliver(Noted(sentence)),
             progress=progress,
         )
-        self._free = self._loaded.assembly.memory
+        self._free = self._loaded.assembly.loader.memory
         return self._loaded.facts(command.identity)
 
     def _stopped(self) -> bool:
@@ -245,7 +244,7 @@ class Service:
 
         def drop(event: Dropped) -> str:
             # A proposer of several replies fails in each of them.
-            return loaded.assembly.dropped(event.proposer) or self._drop(loaded, event)
+            return loaded.proposers.failure(event.proposer) or self._drop(loaded, event)
 
         replies: dict[str, Engine] = {}
         for name in command.proposers:

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
+from app.assembly.machine import cpu_copies, machine_memory
 from app.errors import told
-from app.loading import cpu_copies, machine_memory
 from app.models.fit import Memory
 from app.models.listing import look
 from app.models.locate import bundled_model

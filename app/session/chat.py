@@ -15,6 +15,7 @@ from typing import Literal
 
 from app.chat.conversation import Answer, Conversation, End, Question
 from app.children import is_native
+from app.config.values import LoadSettings
 from app.engine.settings import Sampling
 from app.process.client import Link
 from app.process.messages import (
@@ -84,7 +85,7 @@ class Chat:
         view: View,
         deliver: Callable[[Event], None],
         keep: Callable[[Conversation], None],
-        load: Load,
+        load: LoadSettings,
         wishes: Wishes,
         proposer: str,
         k: int | None,
@@ -130,16 +131,16 @@ class Chat:
         """Start the engine and load the model."""
         self._load(self.load, "the engine")
 
-    def reload(self, before: Load, after: Load) -> None:
+    def reload(self, before: LoadSettings, after: LoadSettings) -> None:
         """Load with other settings: what they change, and all else as it is. A reply goes on behind it."""
         changed = {
             each.name: getattr(after, each.name)
-            for each in fields(Load)
+            for each in fields(LoadSettings)
             if getattr(after, each.name) != getattr(before, each.name)
         }
         self._load(replace(self.load, **changed), then="continue" if self.making == "reply" else "nothing")
 
-    def use_model(self, load: Load) -> None:
+    def use_model(self, load: LoadSettings) -> None:
         """Load another model. A reply that is being made ends there; what came so far is kept."""
         if load.draft is None and self.speculation.proposer == "draft":
             self.speculation.proposer = "auto"
@@ -549,7 +550,7 @@ class Chat:
 
     def _load(
         self,
-        load: Load,
+        load: LoadSettings,
         what: str = "the model",
         then: Next = "nothing",
         died: str = "",
@@ -567,7 +568,7 @@ class Chat:
             self.state = state.Stopped(running=False)
         self.load, self.loaded = load, None
         self.engine = EngineState("loading", what)
-        self._enter(state.Loading(self._send(replace(load, died=died)), then, bool(died)))
+        self._enter(state.Loading(self._send(Load(load, died)), then, bool(died)))
 
     def _answer(self, how: Next = "answer") -> None:
         """Answer the last question, or go on with its answer, now or once a model is loaded."""

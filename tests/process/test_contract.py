@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from app.config.values import LoadSettings
 from app.process.client import CHILD, EngineClient, Link
 from app.process.messages import (
     Asked,
@@ -152,9 +153,9 @@ def every(path: Path) -> list[Task]:
         Count(text="some words"),
         Count(messages=ASK),
         Compare(0, ASK, GREEDY, 1, ("off", "lookup"), None, 6),
-        Load(missing),
+        Load(LoadSettings(missing)),
         generate(max_tokens=6),
-        Load(str(path), threads=1),
+        Load(LoadSettings(str(path), threads=1)),
         generate(max_tokens=6),
         Compare(0, ASK, GREEDY, 1, ("off", "lookup"), None, 6),
     ]
@@ -168,7 +169,7 @@ def test_every_command_ends_once(engine: Engine, tiny_path: Path) -> None:
 
 
 def test_what_comes_during_a_reply_ends_once_and_not_the_reply(engine: Engine, tiny_path: Path) -> None:
-    engine.send(Load(str(tiny_path), threads=1))
+    engine.send(Load(LoadSettings(str(tiny_path), threads=1)))
     reply = engine.send(generate(max_tokens=None))
     engine.until(lambda event: isinstance(event, Steps))
     small = [command for command in every(tiny_path) if not isinstance(command, (Load, Generate, Compare))]
@@ -182,19 +183,19 @@ def test_what_comes_during_a_reply_ends_once_and_not_the_reply(engine: Engine, t
 @pytest.mark.parametrize("long", [generate(max_tokens=None), Compare(0, ASK, GREEDY, 1, ("off",), 1, 400)])
 def test_what_is_stopped_ends_once(engine: Engine, long: Task, tiny_path: Path) -> None:
     """Else: Esc during a comparison locks the chat."""
-    engine.send(Load(str(tiny_path), threads=1))
+    engine.send(Load(LoadSettings(str(tiny_path), threads=1)))
     for moment in range(4):
         number = engine.send(long)
         # In the first rounds before it has begun.
         if moment > 1:
             engine.until(lambda event: getattr(event, "identity", 0) == number)  # noqa: B023
         engine.link.send(Cancel(number))
-    engine.link.send(Cancel(engine.send(Load(str(tiny_path), threads=1))))
+    engine.link.send(Cancel(engine.send(Load(LoadSettings(str(tiny_path), threads=1)))))
     engine.all_end()
 
 
 def test_death_ends_what_is_open_and_what_comes_after_it(engine: Engine, tiny_path: Path) -> None:
-    engine.send(Load(str(tiny_path), threads=1))
+    engine.send(Load(LoadSettings(str(tiny_path), threads=1)))
     engine.send(generate(max_tokens=None))
     engine.until(lambda event: isinstance(event, Steps))
     for command in every(tiny_path):
@@ -206,14 +207,14 @@ def test_death_ends_what_is_open_and_what_comes_after_it(engine: Engine, tiny_pa
         engine.send(command)
     engine.all_end()
     engine.link.start(engine.events.put)
-    engine.send(Load(str(tiny_path), threads=1))
+    engine.send(Load(LoadSettings(str(tiny_path), threads=1)))
     engine.all_end()
 
 
 def test_an_engine_that_is_started_again_ends_what_was_open(engine: Engine, tiny_path: Path) -> None:
-    engine.send(Load(str(tiny_path), threads=1))
+    engine.send(Load(LoadSettings(str(tiny_path), threads=1)))
     engine.send(generate(max_tokens=None))
     engine.until(lambda event: isinstance(event, Steps))
     engine.link.start(engine.events.put)
-    engine.send(Load(str(tiny_path), threads=1))
+    engine.send(Load(LoadSettings(str(tiny_path), threads=1)))
     engine.all_end()

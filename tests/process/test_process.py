@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from app.chat.message import Message
+from app.config.values import LoadSettings
 from app.process.messages import (
     Cancel,
     Cancelled,
@@ -120,7 +121,7 @@ def test_what_cannot_be_done_is_said_and_the_process_goes_on(tiny_path: Path, tm
     with serving() as session:
         session.send(generate())
         assert "No model is loaded" in session.until(Failed).message
-        session.send(Load(model=str(tmp_path / "none.gguf"), identity=6))
+        session.send(Load(LoadSettings(str(tmp_path / "none.gguf")), identity=6))
         failed = session.until(Failed)
         assert failed.identity == 6 and "none.gguf" in failed.message
         session.load(tiny_path)

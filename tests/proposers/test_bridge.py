@@ -262,6 +262,6 @@ def test_the_setting_reaches_the_engine(tmp_path: Path) -> None:
     """A switch in the settings, or on the command line of the chat, that changes nothing."""
     file = tmp_path / "settings.toml"
     file.write_text("[model]\nbridge = true\n")
-    assert read_settings(file).model.command().bridge
-    assert not read_settings(tmp_path / "none.toml").model.command().bridge
-    assert with_arguments(read_settings(tmp_path / "none.toml"), {"bridge": True}).model.command().bridge
+    assert read_settings(file).model.bridge
+    assert not read_settings(tmp_path / "none.toml").model.bridge
+    assert with_arguments(read_settings(tmp_path / "none.toml"), {"bridge": True}).model.bridge

@@ -45,7 +45,7 @@ def test_the_screen_is_there_before_the_model(tmp_path: Path) -> None:
         settings = Settings(model=LoadSettings(name="some.gguf", context_length=2048))
         async with chatting(tmp_path, settings, loaded=None) as chat:
             assert "ask, paste, @file" in chat.text
-            assert chat.engine.load == Load(model="some.gguf", context_length=2048)
+            assert chat.engine.load.settings == LoadSettings("some.gguf", context_length=2048)
             chat.engine.tell(Loading("some.gguf", 0.42))
             await chat.settle()
             assert "42 %" in chat.text
@@ -323,7 +323,7 @@ def test_a_larger_context_or_a_shorter_message(tmp_path: Path) -> None:
             chat.engine.tell(TooLong(chat.engine.generate.identity, 9000, 8192, 32768))
             await chat.settle()
             await chat.press("1")  # nothing older could be dropped
-            assert chat.engine.load.context_length == 10240
+            assert chat.engine.load.settings.context_length == 10240
             asked = chat.engine.generate.identity
             chat.engine.tell(replace(LOADED, context_length=10240))
             await chat.settle()

@@ -422,7 +422,9 @@ def test_the_chat_goes_on_with_another_model(tmp_path: Path) -> None:
             await chat.settle()
             await chat.type("pair")
             await chat.press("enter")
-            assert chat.engine.load == Load(model="/m/pair.gguf", draft="/m/d.gguf", threads=3)
+            assert chat.engine.load.settings == replace(
+                settings.model, name="/m/pair.gguf", draft="/m/d.gguf"
+            )
             chat.engine.tell(LOADED)
             await chat.settle()
             assert "Hello yourself." in chat.text and not (tmp_path / "settings.toml").exists()
@@ -445,7 +447,9 @@ def test_a_reply_that_is_being_made_is_kept(tmp_path: Path) -> None:
             await chat.settle()
             await chat.type("mine")
             await chat.press("enter")
-            assert chat.engine.sent[-2] == Cancel(identity) and chat.engine.load.model == "/m/mine.gguf"
+            assert (
+                chat.engine.sent[-2] == Cancel(identity) and chat.engine.load.settings.name == "/m/mine.gguf"
+            )
             steps = [step("Some", 0), step(" words", 1)]
             chat.engine.tell(Done(identity, finished(steps, "cancelled")), LOADED)
             await chat.settle()
@@ -471,6 +475,6 @@ def test_without_a_model_another_can_be_chosen(tmp_path: Path) -> None:
             await chat.settle()
             await chat.type("mine")
             await chat.press("enter")
-            assert chat.engine.load.model == "/m/mine.gguf"
+            assert chat.engine.load.settings.name == "/m/mine.gguf"
 
     run_chat(body)

@@ -25,12 +25,12 @@ def cache_folder() -> Path:
     return Path(platformdirs.user_cache_dir("specchat", appauthor=False))
 
 
-def knowledge_file() -> Path:
+def measurements_file() -> Path:
     """What was learned on this machine."""
-    return cache_folder() / "knowledge.json"
+    return cache_folder() / "measurements.json"
 
 
-class Knowledge:
+class Measurements:
     """A file of lists of numbers by name, read whole and written whole."""
 
     def __init__(self, path: Path) -> None:

@@ -13,11 +13,11 @@ from typing import Literal, NamedTuple
 
 from app.engine.events import Finished
 from app.errors import SpecchatError
-from app.knowledge import Knowledge
 from app.llama.attention import DRAFTED, READING, Heads, Point, measure_attention
 from app.llama.build import build_and_cpu
 from app.llama.settings import ContextSettings, FlashAttention
 from app.llama.threads import performance_cores
+from app.measurements import Measurements
 from app.models.gguf import Array, Header
 
 _NOT_QUANTISED = ("f32", "f16", "bf16")
@@ -78,7 +78,9 @@ def _at(points: Sequence[Point], flash: bool, width: int, depth: float) -> float
     return max(0.0, first + (second - first) / (high - low) * (depth - low))
 
 
-def flash_attention_here(header: Header, settings: ContextSettings, knowledge: Knowledge) -> FlashAttention:
+def flash_attention_here(
+    header: Header, settings: ContextSettings, measurements: Measurements
+) -> FlashAttention:
     """The setting, or in the place of "auto" what is faster on this CPU, for a model all of whose layers are
     there. Measured once for each shape of attention, and remembered; again where that was disturbed.
 
@@ -91,16 +93,16 @@ def flash_attention_here(header: Header, settings: ContextSettings, knowledge: K
     if heads is None:
         return "auto"
     name = name_of(heads, settings)
-    points = points_of(knowledge.get(name))
+    points = points_of(measurements.get(name))
     if not points or disturbed(points):
         try:
             points = measure_attention(heads, settings, header.context_length or 0)
         except (SpecchatError, OSError):
             # No memory or no disk to measure with: that must not keep anyone from loading the model.
             return "auto"
-        knowledge.put(name, numbers_of(points))
-        knowledge.save()
-    return faster(points, habits_of(knowledge))
+        measurements.put(name, numbers_of(points))
+        measurements.save()
+    return faster(points, habits_of(measurements))
 
 
 def disturbed(points: Sequence[Point]) -> bool:
@@ -156,13 +158,13 @@ def _most(header: Header, key: str) -> int:
     return header.count(key) or 0
 
 
-def habits_of(knowledge: Knowledge) -> Habits:
+def habits_of(measurements: Measurements) -> Habits:
     """What this person does."""
-    sums = knowledge.get(_HABITS)
+    sums = measurements.get(_HABITS)
     return Habits(*sums) if len(sums) == len(AT_FIRST) and min(sums) >= 0 else AT_FIRST
 
 
-def keep_habits(knowledge: Knowledge, reply: Finished) -> None:
+def keep_habits(measurements: Measurements, reply: Finished) -> None:
     """Count a reply among them; one that was stopped before its first pass says nothing."""
     if reply.passes:
-        knowledge.put(_HABITS, habits_of(knowledge).after(reply))
+        measurements.put(_HABITS, habits_of(measurements).after(reply))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from app.engine.thread_choice import ThreadChoice
-from app.knowledge import Knowledge
 from app.llama.build import build_and_cpu
 from app.llama.context import Context
 from app.llama.thread_count import measured_threads
 from app.llama.threads import Threads, candidate_threads, performance_cores
+from app.measurements import Measurements
 
 
-def follow_threads(context: Context, model: str, knowledge: Knowledge) -> ThreadChoice | None:
+def follow_threads(context: Context, model: str, measurements: Measurements) -> ThreadChoice | None:
     """Let an empty context use what is fastest, and choose on from there.
 
     model: all that the speed of its passes depends on, but llama.cpp's build, the CPU and the context's
@@ -29,10 +29,10 @@ def follow_threads(context: Context, model: str, knowledge: Knowledge) -> Thread
         *candidates,
     )
     name = " ".join(("threads", *map(str, parts)))
-    known = _remembered(knowledge.get(name), candidates)
+    known = _remembered(measurements.get(name), candidates)
     threads = measured_threads(context, candidates, performance_cores(), known)
-    knowledge.put(name, threads)
-    knowledge.save()
+    measurements.put(name, threads)
+    measurements.save()
     return ThreadChoice(candidates, threads)
 
 
