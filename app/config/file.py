@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import platformdirs
 
 from app.chat.gate import clean
 from app.config.fields import BY_PATH, FIELDS, SECTIONS, adopt, nearest, put, shown
-from app.config.scan import line_of, scan
 from app.config.values import Settings
 from app.errors import SpecchatError
 
@@ -101,9 +102,32 @@ def load_toml(text: str, name: str) -> dict[str, object]:
         ) from error
 
 
+def line_of(text: str, path: Sequence[str]) -> int:
+    """The number of the line, from 1, that first names the key or table at `path`, in a text that is TOML.
+
+    tomllib gives values without their lines. So lines are put together until they are a statement, which is
+    parsed below the header of its table.
+    """
+    lines, begin, header = list(StringIO(text)), 0, ""
+    for end in range(1, len(lines) + 1):
+        statement = "".join(lines[begin:end])
+        if statement.lstrip().startswith("["):
+            header, statement = statement, ""
+        try:
+            found: object = tomllib.loads(header + statement)
+        except ValueError:
+            # The value goes on in the next line.
+            continue
+        for key in path:
+            found = found.get(key) if isinstance(found, dict) else None
+        if found is not None:
+            return begin + 1
+        begin = end
+    return 1
+
+
 def _fault(text: str, name: str, path: tuple[str, ...], message: str) -> SpecchatError:
-    offset = next((each.key for each in scan(text) if each.path[: len(path)] == path), 0)
-    return SpecchatError(f"{clean(name)} line {line_of(text, offset)}: {message}")
+    return SpecchatError(f"{clean(name)} line {line_of(text, path)}: {message}")
 
 
 def _unknown_section(name: str) -> str:

@@ -16,8 +16,7 @@ from typing import Literal, NoReturn, TypeAlias, cast, get_args
 
 from app.chat.gate import clean
 from app.config.fields import nearest, shown
-from app.config.file import load_toml, settings_path
-from app.config.scan import line_of, scan
+from app.config.file import line_of, load_toml, settings_path
 from app.errors import SpecchatError
 
 Kind: TypeAlias = Literal["draft", "eagle3", "mtp"]
@@ -247,9 +246,7 @@ class _Reader:
         return max(1, round(raw * _GIGABYTE))
 
     def _fail(self, at: _Path, message: str) -> NoReturn:
-        places = [each.key for each in scan(self._text) if each.path[: len(at)] == at]
-        line = line_of(self._text, places[0] if places else 0)
-        raise SpecchatError(f"{self._label} line {line}: {message}")
+        raise SpecchatError(f"{self._label} line {line_of(self._text, at)}: {message}")
 
 
 def _file_problem(file: str) -> str | None:
