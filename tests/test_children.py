@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from app.config.values import LoadSettings
-from app.process.messages import Load, Loaded
+from app.process.commands import Load
+from app.process.events import Loaded
 from tests.process.engine import serving
 
 

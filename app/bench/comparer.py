@@ -13,7 +13,7 @@ from app.engine.settings import Sampling
 from app.errors import SpecchatError
 from app.oneshot import Progress
 from app.process.comparison import Comparison
-from app.process.messages import Compared
+from app.process.events import Compared
 from app.process.report import Report, build, over_rounds
 from proposers.base import Proposer
 

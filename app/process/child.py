@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from app.process.frames import read_frame, write_frame
 
 if TYPE_CHECKING:
-    from app.process.messages import Event
+    from app.process.events import Event
 
 
 def main() -> None:
@@ -28,7 +28,7 @@ def main() -> None:
         os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)
 
-    from app.process.messages import Cancel, Quit, Task
+    from app.process.commands import Cancel, Quit, Task
     from app.process.service import Service
 
     waiting: queue.SimpleQueue[Task] = queue.SimpleQueue()

@@ -1,7 +1,7 @@
 """The screen's end of the engine's process: starts it, sends commands, tells its events and its death.
 
 Where the process dies, or was dead already, the client ends the commands that were sent to it: each ends in
-exactly one event, see messages.py.
+exactly one event, see commands.py.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import IO, BinaryIO, Protocol, cast
 
 from app.chat.gate import clean
 from app.children import how_it_ended, python_command
+from app.process.commands import Command, Quit
 from app.process.endings import Endings
+from app.process.events import Crashed, Event
 from app.process.frames import read_frame, write_frame
-from app.process.messages import Command, Crashed, Event, Quit
 
 CHILD = python_command("app.process.child")
 _LAST_BYTES = 4000

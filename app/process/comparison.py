@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from app.engine.events import Dropped, Event, Finished, Pass, Prefill, Request
 from app.engine.loop import Engine
 from app.llama.context import Interrupted
-from app.process.messages import Compared, Comparing, Divergence
+from app.process.events import Compared, ComparisonProgress, Divergence
 
 # A block has so many passes, and takes so many seconds, and so many times what getting to it took: the first
 # pass behind another reply's is slower.
@@ -67,7 +67,7 @@ class Comparison:
         self._started: float | None = None
         self._sent = 0.0
 
-    def run(self) -> Iterator[Prefill | Comparing | Compared]:
+    def run(self) -> Iterator[Prefill | ComparisonProgress | Compared]:
         """Every reply's growth, and its end as soon as it can be compared with the first. When `stop` of the
         target ends it, what there is of each counts as its reply.
 
@@ -88,7 +88,7 @@ class Comparison:
     def _growing(self) -> list[_Reply]:
         return [reply for reply in self._replies if reply.finished is None and reply.problem is None]
 
-    def _block(self, reply: _Reply) -> Iterator[Prefill | Comparing]:
+    def _block(self, reply: _Reply) -> Iterator[Prefill | ComparisonProgress]:
         began = time.perf_counter()
         try:
             dropped = self._switch(reply)
@@ -138,9 +138,9 @@ class Comparison:
         if event.proposer == reply.proposer:
             reply.problem = sentence
 
-    def _progress(self, reply: _Reply) -> Comparing:
+    def _progress(self, reply: _Reply) -> ComparisonProgress:
         text, reply.text = reply.text, ""
-        return Comparing(
+        return ComparisonProgress(
             self._identity,
             reply.proposer,
             text,

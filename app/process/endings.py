@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from app.process.messages import Cancel, Command, Event, Failed, Quit, ended_by
+from app.process.commands import Cancel, Command, Quit
+from app.process.events import Event, Failed, ended_by
 
 
 class Endings:

@@ -12,7 +12,8 @@ from app.chat.prompt import encode
 from app.engine.events import Dropped, Finished
 from app.engine.loop import Engine
 from app.errors import SpecchatError
-from app.process.messages import Asked, Load, Loaded, Option, SetDraft, SetProposer, Switched
+from app.process.commands import Load, SetDraft, SetProposer
+from app.process.events import Asked, Loaded, ProposerOption, Switched
 from proposers.registry import KINDS
 
 # What loading may take longer for measuring what passes cost; the first time only, see Measurements.
@@ -93,16 +94,16 @@ class LoadedModel:
         """What is on now, as the answer to a command."""
         return Switched(self.chosen, self.options(), self.proposers.draft_name, problem, identity)
 
-    def options(self) -> tuple[Option, ...]:
+    def options(self) -> tuple[ProposerOption, ...]:
         """Every proposer of the registry, and auto, with why it cannot be used now."""
         found = []
         for kind in KINDS.values():
             problem = self.proposers.failure(kind.name)
             if kind.model == "draft" and self.proposers.draft is None:
                 problem = "no draft model is loaded"
-            found.append(Option(kind.name, kind.summary, problem))
+            found.append(ProposerOption(kind.name, kind.summary, problem))
         members = " or ".join(self.proposers.automatic())
-        return (*found, Option("auto", f"{members}, whichever brings most", None))
+        return (*found, ProposerOption("auto", f"{members}, whichever brings most", None))
 
     def set_proposer(self, command: SetProposer) -> Switched | Asked:
         """Use a proposer from the next pass on. One that cannot be used leaves the one that is on."""

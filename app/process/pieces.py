@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from app.engine.events import Pass
 from app.llama.text import TextStream
-from app.process.messages import Step
+from app.process.events import Step
 
 
 class Pieces:

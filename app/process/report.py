@@ -10,7 +10,7 @@ from typing import Literal
 from app.chat.gate import clean
 from app.engine.events import times_plain
 from app.engine.settings import Sampling
-from app.process.messages import Compared, Divergence
+from app.process.events import Compared, Divergence
 
 # How a reply's text stands to that of the first reply.
 Outcome = Literal["first", "identical", "differs", "sample", "stopped", "failed"]

@@ -18,13 +18,22 @@ from app.engine.loop import Engine
 from app.errors import SpecchatError, told
 from app.llama.context import Interrupted
 from app.models.fit import Memory
-from app.process.candidates import candidates
+from app.process.commands import (
+    Compare,
+    FindDrafts,
+    FindModels,
+    Generate,
+    Load,
+    SetDraft,
+    SetK,
+    SetProposer,
+    Small,
+    Task,
+)
 from app.process.comparison import Comparison
-from app.process.loaded import LoadedModel
-from app.process.messages import (
+from app.process.events import (
     Asked,
     Cancelled,
-    Compare,
     Compared,
     ComparisonEnded,
     Counted,
@@ -33,26 +42,18 @@ from app.process.messages import (
     Ending,
     Event,
     Failed,
-    FindDrafts,
-    FindModels,
-    Generate,
-    LeftOut,
-    Load,
     Loaded,
-    Loading,
+    LoadProgress,
     Noted,
-    Reading,
-    SetDraft,
-    SetK,
-    SetProposer,
-    Small,
+    PromptProgress,
+    Shortened,
     Step,
     Steps,
-    Task,
     TooLong,
 )
+from app.process.loaded import LoadedModel
 from app.process.pieces import Pieces, begun_whole
-from app.process.shelf import find_models
+from app.process.search import find_drafts, find_models
 
 # Seconds between two batches of passes: each wakes the screen, which shares the CPU with the model.
 BATCH_SECONDS = 0.2
@@ -121,7 +122,7 @@ class Service:
             return loaded.set_draft(command)
         if isinstance(command, FindDrafts):
             loader, draft = loaded.assembly.loader, loaded.proposers.file_of("draft")
-            found = candidates(loader.target.path, command.folders, draft, loader.settings.bridge)
+            found = find_drafts(loader.target.path, command.folders, draft, loader.settings.bridge)
             return Drafts(found, command.identity)
         if command.messages:
             return Counted(command.identity, len(loaded.prompt(command.messages)))
@@ -139,13 +140,13 @@ class Service:
             nonlocal said
             if share - said >= 0.02 or share == 1.0:
                 said = share
-                self._deliver(Loading(what, share))
+                self._deliver(LoadProgress(what, share))
             return not self._stopped()
 
         self._loaded = LoadedModel(
             command,
             self._stopped,
-            say=lambda line: self._deliver(Loading(line, 1.0)),
+            say=lambda line: self._deliver(LoadProgress(line, 1.0)),
             warn=lambda sentence: self._deliver(Noted(sentence)),
             progress=progress,
         )
@@ -204,7 +205,7 @@ class Service:
                     batch.clear()
                     sent = now
             elif isinstance(event, Prefill):
-                self._deliver(Reading(command.identity, event))
+                self._deliver(PromptProgress(command.identity, event))
             elif isinstance(event, Dropped):
                 self._drop(loaded, event)
             else:
@@ -224,7 +225,7 @@ class Service:
             return len(loaded.prompt(messages)) <= room
 
         dropped, messages = without_oldest(command.messages, fits)
-        self._deliver(LeftOut(command.identity, dropped))
+        self._deliver(Shortened(command.identity, dropped))
         return messages
 
     def _drop(self, loaded: LoadedModel, event: Dropped) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from app.process.messages import Loaded, Option, SetDraft, SetK, SetProposer, Switched
+from app.process.commands import SetDraft, SetK, SetProposer
+from app.process.events import Loaded, ProposerOption, Switched
 
 LONGEST_K = 16
 
@@ -25,7 +26,7 @@ class Speculation:
         """send: to an engine with a model, giving the command's number; 0 where no model is loaded."""
         self.proposer = proposer
         self.k = k
-        self.options: tuple[Option, ...] = ()
+        self.options: tuple[ProposerOption, ...] = ()
         self.draft: str | None = None
         self._send = send
         self._changed = changed

@@ -32,7 +32,7 @@ from app.config.values import Settings
 from app.engine.settings import Sampling
 from app.errors import SpecchatError
 from app.process.client import Link
-from app.process.messages import Event, Loaded
+from app.process.events import Event, Loaded
 from app.session.chat import Chat, Wishes
 from app.session.keeper import Keeper
 from app.tui.actions import ACTIONS, BY_NAME, Action

@@ -10,12 +10,12 @@ from app.chat.conversation import title_of
 from app.chat.gate import clean
 from app.config.values import Settings
 from app.errors import SpecchatError
-from app.process.messages import (
+from app.process.events import (
     Asked,
     Cancelled,
     Compared,
-    Comparing,
     ComparisonEnded,
+    ComparisonProgress,
     Crashed,
     Drafts,
     Failed,
@@ -213,7 +213,7 @@ class Dialogues:
             )
         )
 
-    def compares(self, event: Comparing | Compared | ComparisonEnded | Cancelled | Failed) -> None:
+    def compares(self, event: ComparisonProgress | Compared | ComparisonEnded | Cancelled | Failed) -> None:
         """A part of a comparison's result, or its end; it may have been closed meanwhile."""
         from app.tui.compare.screen import CompareScreen
 

@@ -24,7 +24,8 @@ from app.llama.model import MemoryShort, Model
 from app.llama.settings import ContextSettings, FlashAttention, ModelSettings
 from app.measurements import measurements_file
 from app.models.fit import Memory
-from app.process.messages import Event, Failed, Load, Loaded, Noted, Task
+from app.process.commands import Load, Task
+from app.process.events import Event, Failed, Loaded, Noted
 from app.process.service import Service
 from tests.architectures import write_architecture
 from tests.measured import prefer

@@ -16,7 +16,7 @@ from app.bench.comparer import Case, Comparer, Run, Terms, reports
 from app.config.values import LoadSettings
 from app.engine.events import Tally
 from app.engine.settings import Sampling
-from app.process.messages import Compared, Divergence
+from app.process.events import Compared, Divergence
 from app.process.report_text import as_text, verdict
 from tests.command import running
 from tests.conftest import Ask

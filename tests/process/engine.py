@@ -12,7 +12,8 @@ from app.chat.message import Message
 from app.config.values import LoadSettings
 from app.engine.settings import Sampling
 from app.process.client import CHILD, EngineClient
-from app.process.messages import Command, Done, Event, Generate, Load, Loaded, Steps
+from app.process.commands import Command, Generate, Load
+from app.process.events import Done, Event, Loaded, Steps
 
 Kind = TypeVar("Kind")
 GREEDY = Sampling(temperature=0.0)

@@ -15,33 +15,35 @@ import pytest
 
 from app.config.values import LoadSettings
 from app.process.client import CHILD, EngineClient, Link
-from app.process.messages import (
-    Asked,
+from app.process.commands import (
     Cancel,
-    Cancelled,
     Command,
     Compare,
+    Count,
+    FindDrafts,
+    FindModels,
+    Generate,
+    Load,
+    SetDraft,
+    SetK,
+    SetProposer,
+    Task,
+)
+from app.process.events import (
+    Asked,
+    Cancelled,
     Compared,
     ComparisonEnded,
-    Count,
     Counted,
     Crashed,
     Done,
     Drafts,
     Event,
     Failed,
-    FindDrafts,
-    FindModels,
-    Generate,
-    Load,
     Loaded,
     Models,
-    SetDraft,
-    SetK,
-    SetProposer,
     Steps,
     Switched,
-    Task,
     TooLong,
     ended_by,
 )

@@ -11,22 +11,24 @@ import pytest
 from app.chat.conversation import Answer, Conversation, Question
 from app.config.values import LoadSettings
 from app.engine.settings import Sampling
-from app.process.messages import (
+from app.process.commands import (
     Cancel,
-    Cancelled,
     Compare,
-    ComparisonEnded,
     Count,
-    Counted,
-    Crashed,
-    Event,
     FindDrafts,
     FindModels,
     Generate,
-    LeftOut,
     Load,
     SetDraft,
     SetProposer,
+)
+from app.process.events import (
+    Cancelled,
+    ComparisonEnded,
+    Counted,
+    Crashed,
+    Event,
+    Shortened,
     Switched,
     TooLong,
 )
@@ -352,7 +354,7 @@ def test_the_oldest_turns_are_dropped_by_one_command() -> None:
     desk.tell(TooLong(desk.engine.generate.identity, 9000, 8192, 8192))
     desk.chat.drop_oldest()
     assert desk.engine.generate.shorten
-    desk.tell(LeftOut(desk.engine.generate.identity, 7))
+    desk.tell(Shortened(desk.engine.generate.identity, 7))
     desk.reply("It fits.")
     assert desk.chat.conversation.unsent == 7
     assert [each.unsent for each in desk.kept][-1] == 7

@@ -12,7 +12,7 @@ from typing import Any
 from textual.pilot import Pilot
 
 from app.config.values import Settings
-from app.process.messages import Loaded
+from app.process.events import Loaded
 from app.tui.app import SpecchatApp
 from app.tui.options import ChatOptions
 from tests.tui.engine import LOADED, ScriptedEngine

@@ -6,29 +6,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from app.engine.events import Finished, FinishReason, Pass, Prefill, Tally
-from app.process.endings import Endings
-from app.process.messages import (
-    Asked,
+from app.process.commands import (
     Cancel,
     Command,
     Compare,
     Count,
+    FindDrafts,
+    FindModels,
+    Generate,
+    Load,
+    Quit,
+    SetDraft,
+    SetProposer,
+)
+from app.process.endings import Endings
+from app.process.events import (
+    Asked,
     Crashed,
     Done,
     Drafts,
     Event,
     Failed,
-    FindDrafts,
-    FindModels,
-    Generate,
-    Load,
     Loaded,
     Models,
-    Option,
-    Quit,
-    Reading,
-    SetDraft,
-    SetProposer,
+    PromptProgress,
+    ProposerOption,
     Step,
     Steps,
     Switched,
@@ -36,11 +38,11 @@ from app.process.messages import (
 )
 
 OPTIONS = (
-    Option("off", "plain decoding", None),
-    Option("lookup", "copies", None),
-    Option("draft", "a smaller model", "no draft model is loaded"),
-    Option("skip", "fewer layers", None),
-    Option("auto", "now lookup", None),
+    ProposerOption("off", "plain decoding", None),
+    ProposerOption("lookup", "copies", None),
+    ProposerOption("draft", "a smaller model", "no draft model is loaded"),
+    ProposerOption("skip", "fewer layers", None),
+    ProposerOption("auto", "now lookup", None),
 )
 # What answers what.
 ANSWERED: dict[type[Event], tuple[type[Command], ...]] = {
@@ -120,7 +122,7 @@ class ScriptedEngine:
     def reply(self, *words: str, reason: FinishReason | None = "stop") -> None:
         """Answer the newest request word by word; reason None leaves the reply growing."""
         identity = self.generate.identity
-        self.tell(Reading(identity, Prefill(12, 12, 0)))
+        self.tell(PromptProgress(identity, Prefill(12, 12, 0)))
         steps = [step(word, number) for number, word in enumerate(words)]
         for each in steps:
             self.tell(Steps(identity, (each,)))

@@ -9,7 +9,7 @@ from textual.fuzzy import Matcher
 from textual.widgets._toast import Toast
 
 from app.config.file import read_settings
-from app.process.messages import Generate, SetK, SetProposer
+from app.process.commands import Generate, SetK, SetProposer
 from app.tui.actions import ACTIONS
 from app.tui.starters.starters import STARTERS
 from tests.tui.chatting import NARROW, Chatting, chatting, run

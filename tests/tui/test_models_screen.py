@@ -22,7 +22,8 @@ from app.models.catalogue import Part
 from app.models.hub import downloaded, hub_of
 from app.models.row import Draft, Listing, Partner, Room, Row
 from app.models.transfer import Progress
-from app.process.messages import Cancel, Done, FindModels, Load, Models
+from app.process.commands import Cancel, FindModels, Load
+from app.process.events import Done, Models
 from app.tui.models.drawing import files, line, widths
 from app.tui.models.screen import ModelChoice, ModelScreen, arranged
 from app.tui.theme import THEMES

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from app.config.values import LoadSettings
-from app.process.messages import Done, FindModels, Load, Models, Steps
+from app.process.commands import FindModels, Load
+from app.process.events import Done, Models, Steps
 from tests.process.engine import generate, serving
 from tests.tiny import write_tiny
 
