@@ -22,8 +22,7 @@ _LONGEST_K = 16
 @dataclass(frozen=True, slots=True)
 class Field:
     """One setting. low, high: the range of a number, both included. empty: what None means; where it is
-    "", None is not allowed. choices: of a choice. reload: it takes effect when the model is loaded again.
-    label: what it is called on the screen, where that is not its name.
+    "", None is not allowed. choices: of a choice. label: its name on the screen, where that is another.
     """
 
     section: str
@@ -34,16 +33,17 @@ class Field:
     high: float = _LARGEST
     empty: str = ""
     choices: tuple[str, ...] = ()
-    reload: bool = False
     label: str = ""
+
+    @property
+    def reload(self) -> bool:
+        """Whether a change loads the model again."""
+        return self.section == "model" and self.name != "draft_folders"
 
     @property
     def title(self) -> str:
         """What it is called on the screen."""
-        if self.label:
-            return self.label
-        words = self.name.replace("_", " ")
-        return words[:1].upper() + words[1:]
+        return self.label or self.name.replace("_", " ").capitalize()
 
 
 FIELDS: tuple[Field, ...] = (
@@ -63,43 +63,18 @@ FIELDS: tuple[Field, ...] = (
     Field("sampling", "max_tokens", "whole", "The longest reply.", 1, empty="what the context holds"),
     Field("chat", "system", "lines", "What the model is told first.", label="System prompt"),
     Field(
-        "model",
-        "name",
-        "text",
-        "A catalogue name or the path of a .gguf.",
-        empty="bundled",
-        reload=True,
-        label="Model",
+        "model", "name", "text", "A catalogue name or the path of a .gguf.", empty="bundled", label="Model"
     ),
-    Field(
-        "model", "draft", "text", "A smaller model that drafts, by name or path.", empty="none", reload=True
-    ),
-    Field(
-        "model",
-        "context_length",
-        "whole",
-        "Tokens for prompt and replies.",
-        2,
-        empty="automatic",
-        reload=True,
-    ),
-    Field(
-        "model",
-        "gpu_layers",
-        "whole",
-        "Layers on the GPU; -1 is as many as fit.",
-        -1,
-        reload=True,
-        label="GPU layers",
-    ),
-    Field("model", "threads", "whole", "Threads on the CPU.", 1, _MOST_THREADS, "measured", reload=True),
+    Field("model", "draft", "text", "A smaller model that drafts, by name or path.", empty="none"),
+    Field("model", "context_length", "whole", "Tokens for prompt and replies.", 2, empty="automatic"),
+    Field("model", "gpu_layers", "whole", "Layers on the GPU; -1 is as many as fit.", -1, label="GPU layers"),
+    Field("model", "threads", "whole", "Threads on the CPU.", 1, _MOST_THREADS, "measured"),
     Field(
         "model",
         "flash_attention",
         "choice",
         "On a CPU, auto measures which is faster.",
         choices=get_args(FlashAttention),
-        reload=True,
     ),
     Field(
         "model",
@@ -107,21 +82,17 @@ FIELDS: tuple[Field, ...] = (
         "choice",
         "Number format of the cache; smaller ones save memory.",
         choices=get_args(CacheType),
-        reload=True,
     ),
-    Field("model", "mmap", "switch", "Weights stay in their file and are mapped into memory.", reload=True),
-    Field("model", "exact", "switch", "The same reply at temperature 0, whatever drafts.", reload=True),
-    Field(
-        "model", "template", "text", "A chat template's name or file.", empty="the model's own", reload=True
-    ),
-    Field("model", "rpc", "texts", "HOST:PORT of llama.cpp RPC servers.", reload=True, label="RPC servers"),
+    Field("model", "mmap", "switch", "Weights stay in their file and are mapped into memory."),
+    Field("model", "exact", "switch", "The same reply at temperature 0, whatever drafts."),
+    Field("model", "template", "text", "A chat template's name or file.", empty="the model's own"),
+    Field("model", "rpc", "texts", "HOST:PORT of llama.cpp RPC servers.", label="RPC servers"),
     Field("model", "draft_folders", "texts", "Folders searched for drafts."),
     Field(
         "model",
         "bridge",
         "switch",
         "A draft with another vocabulary drafts by its text.",
-        reload=True,
         label="Bridge vocabularies",
     ),
     Field("speculation", "proposer", "choice", "What guesses tokens; auto takes the fastest."),
@@ -136,11 +107,7 @@ FIELDS: tuple[Field, ...] = (
         label="Draft length k",
     ),
     Field(
-        "look",
-        "theme",
-        "choice",
-        "Colours; terminal uses your terminal's own.",
-        choices=get_args(ThemeName),
+        "look", "theme", "choice", "Colours; terminal uses your terminal's own.", choices=get_args(ThemeName)
     ),
     Field("look", "panel", "switch", "Whether the speculation panel is shown."),
     Field(
