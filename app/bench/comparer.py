@@ -12,7 +12,7 @@ from app.engine.events import Dropped, Prefill, Request
 from app.engine.settings import Sampling
 from app.errors import SpecchatError
 from app.oneshot import Progress
-from app.process.comparison import Comparison
+from app.process.comparison import BlockwiseComparison
 from app.process.events import Compared
 from app.process.report import Report, build, over_rounds
 from proposers.base import Proposer
@@ -100,7 +100,7 @@ class Comparer:
         terms = self._terms
         request = Request(case.tokens, terms.sampling, terms.seed, max_tokens=terms.tokens, k=terms.k)
         replies = {name: self._engine.twin(self._proposers[name]) for name in self.names}
-        for event in Comparison(0, self._engine, replies, request, self._fail).run():
+        for event in BlockwiseComparison(0, self._engine, replies, request, self._fail).run():
             if isinstance(event, Prefill):
                 self._progress.prefill(event)
                 continue

@@ -46,7 +46,7 @@ class _Reply:
     problem: str | None = None
 
 
-class Comparison:
+class BlockwiseComparison:
     """Makes the replies and compares each with the first."""
 
     def __init__(

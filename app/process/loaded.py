@@ -9,7 +9,7 @@ from app.assembly.assembly import Assembly
 from app.assembly.template import template_for
 from app.chat.message import Message
 from app.chat.prompt import encode
-from app.engine.events import Dropped, Finished
+from app.engine.events import Dropped
 from app.engine.loop import Engine
 from app.errors import SpecchatError
 from app.process.commands import Load, SetDraft, SetProposer
@@ -31,37 +31,27 @@ class LoadedModel:
         warn: Callable[[str], None],
         progress: Callable[[float], bool],
     ) -> None:
-        self._stack = ExitStack()
         self._agreed = False
         self._question: str | None = None
-        self.assembly = self._stack.enter_context(
-            Assembly(
-                command.settings,
-                stop=stop,
-                agree=self._agree,
-                say=say,
-                warn=warn,
-                progress=progress,
-                died=command.died,
+        with ExitStack() as opened:
+            self.assembly = opened.enter_context(
+                Assembly(
+                    command.settings,
+                    stop=stop,
+                    agree=self._agree,
+                    say=say,
+                    warn=warn,
+                    progress=progress,
+                    died=command.died,
+                )
             )
-        )
-        self.proposers = self.assembly.proposers
-        try:
+            self.proposers = self.assembly.proposers
             self._template = template_for(self.assembly.target, command.settings.template)
             self.engine = self.assembly.engine("off")
             self.chosen = "off"
             costs = self.engine.calibrate([max(self.assembly.target.bos, 0)], CALIBRATION_SECONDS)
-            self._costs = dict(costs.seconds)
-        except BaseException:
-            self._stack.close()
-            raise
-
-    def close(self) -> None:
-        self._stack.close()
-
-    def remember(self, reply: Finished) -> None:
-        """Keep what was learned, by this reply too."""
-        self.assembly.remember(self.engine, reply)
+            self._costs = tuple(sorted(costs.seconds.items()))
+            self.close = opened.pop_all().close
 
     def _agree(self, question: str) -> bool:
         self._question = question
@@ -84,7 +74,7 @@ class LoadedModel:
             context_trained=target.context_trained,
             options=self.options(),
             draft=self.proposers.draft_name,
-            costs=tuple(sorted(self._costs.items())),
+            costs=self._costs,
             gpus=self.assembly.gpus,
             memory=self.engine.target.memory_kind,
             identity=identity,
@@ -137,19 +127,17 @@ class LoadedModel:
             self.chosen = "off"
         return sentence, self.switched(0)
 
-    def set_draft(self, command: SetDraft) -> Switched:
+    def set_draft(self, command: SetDraft) -> Switched | Asked:
         """Load another draft model and use it, or unload the one that there is."""
-        draft = command.draft
-        before = self.chosen
+        draft, identity = command.draft, command.identity
+        others = "auto" if self.chosen == "draft" else self.chosen
         if any(each.name == "draft" for each in self.engine.proposers):
             self.engine.proposers = self.proposers.choose("off")
         self.proposers.set_draft(draft)
-        wanted = "draft" if draft is not None else "auto" if before == "draft" else before
-        switched = self.set_proposer(SetProposer(wanted, identity=command.identity))
-        if draft is None or not isinstance(switched, Switched) or switched.problem is None:
-            assert isinstance(switched, Switched)
-            return switched
-        # It does not fit: go on without one, and say why.
-        self.proposers.set_draft(None)
-        self.set_proposer(SetProposer("auto" if before == "draft" else before))
-        return self.switched(command.identity, switched.problem)
+        switched = self.set_proposer(SetProposer("draft" if draft else others, identity=identity))
+        if draft and isinstance(switched, Switched) and switched.problem:
+            # It does not fit: go on without one, and say why.
+            self.proposers.set_draft(None)
+            self.set_proposer(SetProposer(others))
+            return self.switched(identity, switched.problem)
+        return switched

@@ -7,7 +7,7 @@ from html import escape
 from rich.cells import cell_len, set_cell_size
 
 from app.colours import DARK_PAGE, LIGHT_PAGE, LOOKS, Page
-from app.process.report import Report, Row
+from app.process.report import Report, ReportRow
 from app.process.report_text import basis, cells, rate, settings, speedup
 
 # Sizes of the SVG in its own units.
@@ -52,7 +52,7 @@ def scale(report: Report) -> float:
     return max([*speeds, report.plain_tokens_per_second or 0.0]) or 1.0
 
 
-def _svg_row(row: Row, y: int, most: float) -> list[str]:
+def _svg_row(row: ReportRow, y: int, most: float) -> list[str]:
     base = y + _BAR / 2 + 5
     name = _text(_LEFT - 14, base, fitted(row.proposer, 11), "text", anchor="end")
     if row.tokens_per_second is None:

@@ -8,14 +8,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from app.process.report import Report, Row
+from app.process.report import Report, ReportRow
 
 HEADINGS = ("proposer", "tok/s", "speedup", "tokens/pass", "acceptance", "reply")
 _WIDTHS = (8, 7, 15, 12, 11)
 _NOTHING = "–"
 
 
-def cells(row: Row) -> tuple[str, ...]:
+def cells(row: ReportRow) -> tuple[str, ...]:
     """A row's texts, in the order of HEADINGS."""
     return (
         row.proposer,
@@ -40,7 +40,7 @@ def rate(value: float | None) -> str:
     return _NOTHING if value is None else f"{value:.1f}"
 
 
-def speedup(row: Row) -> str:
+def speedup(row: ReportRow) -> str:
     """A row's factor over plain decoding as text, or why it has none."""
     if row.speedup is None:
         return "never drafted" if row.drafted == 0 else _NOTHING
@@ -79,7 +79,7 @@ def remarks(report: Report) -> tuple[str, ...]:
     return tuple(said)
 
 
-def verdict(row: Row) -> str:
+def verdict(row: ReportRow) -> str:
     """What is said of a reply's text, in full. Tokens are counted from 1."""
     if row.outcome == "differs" and row.divergence is not None:
         parting = row.divergence
@@ -138,7 +138,7 @@ def as_json(report: Report, prompts: Sequence[Report] = ()) -> str:
     return json.dumps(told, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
-def _brief(row: Row) -> str:
+def _brief(row: ReportRow) -> str:
     if row.outcome == "differs" and row.divergence is not None:
         return f"differs at token {row.divergence.position + 1}"
     if row.outcome == "stopped":

@@ -15,8 +15,8 @@ from app.models.gguf import Header, read_header
 from app.models.listing import look
 from app.models.locate import bundled_model
 from app.models.pairs import token_problem
-from app.process.commands import FindModels
-from app.process.events import Candidate, Failed, Models
+from app.process.commands import FindDrafts, FindModels
+from app.process.events import Candidate, Drafts, Failed, Models
 
 # A folder of more model files than this is a mistake in the settings.
 _MOST = 200
@@ -47,19 +47,18 @@ def find_models(
     threading.Thread(target=find, name="models", daemon=True).start()
 
 
-def find_drafts(
-    target: Path, folders: Sequence[str], loaded: Path | None, bridge: bool = False
-) -> tuple[Candidate, ...]:
-    """Every GGUF in the target's folder, in `folders` and bundled. Those that can draft come first, the
+def find_drafts(command: FindDrafts, target: Path, loaded: Path | None, bridge: bool) -> Drafts:
+    """Every GGUF in the target's folder, in those named and bundled. Those that can draft come first, the
     smallest at the top, as it costs least a token. bridge: another vocabulary is no problem."""
     header, own = read_header(target), os.path.realpath(target)
     in_use = loaded and os.path.realpath(loaded)
     found = []
-    for path, facts in facts_of(_files(target, folders)):
+    for path, facts in facts_of(_files(target, command.folders)):
         real = os.path.realpath(path)
         problem = "it is the model itself" if real == own else _problem(header, path, facts, bridge)
         found.append(Candidate(str(path), path.name, path.stat().st_size, problem, real == in_use))
-    return tuple(sorted(found, key=lambda each: (each.problem is not None, each.bytes, each.name)))
+    found.sort(key=lambda each: (each.problem is not None, each.bytes, each.name))
+    return Drafts(tuple(found), command.identity)
 
 
 def _files(target: Path, folders: Sequence[str]) -> Iterator[Path]:

@@ -20,6 +20,7 @@ from app.llama.context import Interrupted
 from app.models.fit import Memory
 from app.process.commands import (
     Compare,
+    Count,
     FindDrafts,
     FindModels,
     Generate,
@@ -30,7 +31,7 @@ from app.process.commands import (
     Small,
     Task,
 )
-from app.process.comparison import Comparison
+from app.process.comparison import BlockwiseComparison
 from app.process.events import (
     Asked,
     Cancelled,
@@ -38,7 +39,6 @@ from app.process.events import (
     ComparisonEnded,
     Counted,
     Done,
-    Drafts,
     Ending,
     Event,
     Failed,
@@ -87,15 +87,16 @@ class Service:
 
     def _carry_out(self, command: Task) -> None:
         """Carry out a command and end it. A small one's fault, whatever it is, ends nothing else."""
+        identity = command.identity
         try:
-            ending = None if self._is_stopped(command) else self._answer(command)
+            ending = None if identity in self._cancelled else self._answer(command)
         except Exception as error:
             if not isinstance(error, (SpecchatError, Interrupted)) and not isinstance(command, Small):
                 raise
-            ending = None if self._is_stopped(command) else Failed(command.identity, told(error))
-        if self._is_stopped(command):
-            self._cancelled.discard(command.identity)
-            ending = ending or Cancelled(command.identity)
+            ending = None if identity in self._cancelled else Failed(identity, told(error))
+        if identity in self._cancelled:
+            self._cancelled.discard(identity)
+            ending = ending or Cancelled(identity)
         if ending is not None:
             self._deliver(ending)
 
@@ -109,24 +110,25 @@ class Service:
         loaded = self._loaded
         if loaded is None:
             raise SpecchatError("No model is loaded: choose one first.")
-        if isinstance(command, Generate):
-            return self._generate(loaded, command)
-        if isinstance(command, Compare):
-            return self._compare(loaded, command)
-        if isinstance(command, SetProposer):
-            return loaded.set_proposer(command)
-        if isinstance(command, SetK):
-            loaded.engine.k = command.k
-            return loaded.switched(command.identity)
-        if isinstance(command, SetDraft):
-            return loaded.set_draft(command)
-        if isinstance(command, FindDrafts):
-            loader, draft = loaded.assembly.loader, loaded.proposers.file_of("draft")
-            found = find_drafts(loader.target.path, command.folders, draft, loader.settings.bridge)
-            return Drafts(found, command.identity)
-        if command.messages:
-            return Counted(command.identity, len(loaded.prompt(command.messages)))
-        return Counted(command.identity, len(loaded.assembly.target.tokenise(command.text, False)))
+        loader = loaded.assembly.loader
+        match command:
+            case Generate():
+                return self._generate(loaded, command)
+            case Compare():
+                return self._compare(loaded, command)
+            case SetProposer():
+                return loaded.set_proposer(command)
+            case SetDraft():
+                return loaded.set_draft(command)
+            case SetK():
+                loaded.engine.k = command.k
+                return loaded.switched(command.identity)
+            case FindDrafts():
+                draft, bridge = loaded.proposers.file_of("draft"), loader.settings.bridge
+                return find_drafts(command, loader.target.path, draft, bridge)
+            case Count(identity, text, messages):
+                read = loaded.prompt(messages) if messages else loader.target.tokenise(text, False)
+                return Counted(identity, len(read))
 
     def _load(self, command: Load) -> Loaded:
         if self._loaded is not None:
@@ -155,9 +157,6 @@ class Service:
 
     def _stopped(self) -> bool:
         return self._running in self._cancelled
-
-    def _is_stopped(self, command: Task) -> bool:
-        return command.identity in self._cancelled
 
     def _between_passes(self) -> None:
         """Carry out what came meanwhile and cannot wait; keep the rest for later, in its order."""
@@ -211,7 +210,7 @@ class Service:
             else:
                 if batch:
                     self._deliver(Steps(command.identity, tuple(batch), plain))
-                loaded.remember(event)
+                loaded.assembly.remember(loaded.engine, event)
                 return Done(command.identity, event)
             self._between_passes()
         raise AssertionError("a reply ends with Finished")
@@ -255,7 +254,7 @@ class Service:
             else:
                 self._deliver(Compared(command.identity, name, None, None, opened))
         try:
-            comparison = Comparison(command.identity, loaded.engine, replies, request, drop)
+            comparison = BlockwiseComparison(command.identity, loaded.engine, replies, request, drop)
             for event in comparison.run():
                 if not isinstance(event, Prefill):
                     self._deliver(event)

@@ -20,7 +20,7 @@ from app.engine.events import times_plain
 from app.engine.settings import Sampling
 from app.errors import SpecchatError
 from app.process.events import Cancelled, Compared, ComparisonEnded, ComparisonProgress, Failed
-from app.process.report import Report, Row, build
+from app.process.report import Report, ReportRow, build
 from app.process.report_svg import as_svg
 from app.process.report_text import (
     HEADINGS,
@@ -255,7 +255,7 @@ class CompareScreen(Dialogue[None]):
             return "stopping …"
         return "reading the prompt …" if self._left is None else f"about {self._left:.0f} s left"
 
-    def _figures(self, name: str, row: Row | None) -> str:
+    def _figures(self, name: str, row: ReportRow | None) -> str:
         """A column's tokens per second, seconds of decoding, and what they come to."""
         growing = self._growing.get(name)
         if growing is None or not growing.seconds:
@@ -273,7 +273,7 @@ class CompareScreen(Dialogue[None]):
         ratio = times_plain((growing.proposer,), growing.drafted, speed, plain.seconds / plain.tokens)
         return "–" if ratio is None else f"{ratio:.2f}×"
 
-    def _lines(self, rows: dict[str, Row]) -> list[Content]:
+    def _lines(self, rows: dict[str, ReportRow]) -> list[Content]:
         lines = [Content.styled(line(HEADINGS), "$muted")]
         for name in self._proposers:
             row, growing = rows.get(name), self._growing.get(name)
