@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from app.config.values import LoadSettings
+from app.models.row import Listing
 from app.process.client import CHILD, EngineClient, Link
 from app.process.commands import (
     Cancel,
@@ -24,6 +25,7 @@ from app.process.commands import (
     FindModels,
     Generate,
     Load,
+    Quit,
     SetDraft,
     SetK,
     SetProposer,
@@ -34,6 +36,7 @@ from app.process.events import (
     Cancelled,
     Compared,
     ComparisonEnded,
+    ComparisonProgress,
     Counted,
     Crashed,
     Done,
@@ -41,6 +44,7 @@ from app.process.events import (
     Event,
     Failed,
     Loaded,
+    LoadProgress,
     Models,
     Steps,
     Switched,
@@ -48,7 +52,8 @@ from app.process.events import (
     ended_by,
 )
 from tests.process.engine import ASK, GREEDY, generate
-from tests.tui.engine import LOADED, ScriptedEngine, finished
+from tests.process.trace import RECORDED, played
+from tests.tui.engine import LOADED, OPTIONS, ScriptedEngine, finished, step
 
 # Which events may end which command.
 ENDINGS: dict[type[Task], tuple[type[Event], ...]] = {
@@ -102,30 +107,58 @@ class Engine:
 class Obedient(ScriptedEngine):
     """A scripted engine that answers by itself, but leaves what takes long to the test."""
 
+    def start(self, deliver: Callable[[Event], None]) -> None:
+        super().start(deliver)
+        self.loaded = False
+
     def send(self, command: Command) -> None:
         super().send(command)
-        number = 0 if isinstance(command, Cancel) else getattr(command, "identity", 0)
+        if isinstance(command, Cancel):
+            self.tell(Done(command.identity, finished([step("word")], "cancelled")))
+            self.tell(Cancelled(command.identity))
+        elif self.runs and not isinstance(command, Quit):
+            self._answer(command)
+
+    def _answer(self, command: Task) -> None:
+        number = command.identity
         match command:
             case Load():
-                self.tell(LOADED)
-            case SetProposer() | SetK() | SetDraft():
-                self.tell(Switched("off", (), None, None, number))
+                self.loaded = not is_missing(command.settings.name)
+                self.ends = "ending" in (command.settings.name or "")
+                if self.loaded:
+                    self.tell(LoadProgress("test.gguf", 1.0), LOADED)
+                else:
+                    self.tell(Failed(number, "There is no such file."))
+            case FindModels():
+                self.tell(Models(Listing(()), number))
+            case _ if not self.loaded:
+                self.tell(Failed(number, "No model is loaded: choose one first."))
+            case SetProposer("nonsense"):
+                self.tell(Failed(number, "There is no such proposer."))
+            case SetProposer("draft") | SetDraft():
+                self.tell(Switched("lookup", OPTIONS, None, "There is no such draft.", number))
+            case SetProposer() | SetK():
+                self.tell(Switched("lookup", OPTIONS, None, None, number))
             case FindDrafts():
                 self.tell(Drafts((), number))
-            case FindModels():
-                self.tell(Failed(number, "There is no list."))
             case Count():
                 self.tell(Counted(number, 3))
+            case Generate() if len(command.messages[-1].content) > 50_000:
+                self.tell(TooLong(number, 20_000, 8192, 8192))
             case Generate() if command.max_tokens is not None:
-                self.reply("word")
+                self.reply("word", reason="length")
             case Generate():
-                self.tell(Steps(number, ()))
+                self.reply("word", reason="stop" if self.ends else None)
             case Compare():
-                self.tell(Compared(number, "off", None, None, None))
+                self.tell(Compared(number, "draft", None, None, "No draft model is loaded."))
+                for name in ("off", "lookup"):
+                    self.tell(ComparisonProgress(number, name, "word", 1, 0, 0.01, None))
+                    self.tell(Compared(number, name, finished([step("word")], "length"), None, None))
                 self.tell(ComparisonEnded(number))
-            case Cancel():
-                self.tell(Done(command.identity, finished([], "cancelled")))
-                self.tell(Cancelled(command.identity))
+
+
+def is_missing(name: str | None) -> bool:
+    return name is not None and "missing" in name
 
 
 @pytest.fixture(params=["real", "scripted"])
@@ -138,6 +171,11 @@ def engine(request: pytest.FixtureRequest) -> Iterator[Engine]:
         engine = Engine(scripted, lambda: scripted.tell(Crashed("was killed by SIGKILL", "")))
     yield engine
     engine.link.close()
+
+
+def test_commands_are_answered_as_recorded(engine: Engine, tmp_path: Path) -> None:
+    """Else: the screen is tested against an engine that there is not."""
+    assert list(played(engine.link, engine.die, tmp_path)) == RECORDED.read_text().splitlines()
 
 
 def every(path: Path) -> list[Task]:

@@ -66,16 +66,16 @@ class ScriptedEngine:
         self.starts = 0
         self.closed = False
         self._endings = Endings(lambda event: None)
-        self._runs = False
+        self.runs = False
 
     def start(self, deliver: Callable[[Event], None]) -> None:
         self.close()
         self.starts += 1
-        self._runs, self._endings = True, Endings(deliver)
+        self.runs, self._endings = True, Endings(deliver)
 
     def send(self, command: Command) -> None:
         self._endings.sent(command)
-        if not self._runs:
+        if not self.runs:
             self._endings.end_all("the engine has ended")
             return
         if not isinstance(command, Quit):
@@ -84,8 +84,8 @@ class ScriptedEngine:
         self.sent.append(replace(command, identity=0) if numberless else command)  # type: ignore
 
     def close(self) -> None:
-        self.closed = self._runs
-        self._runs = False
+        self.closed = self.runs
+        self.runs = False
         self._endings.end_all("the engine was ended")
 
     def tell(self, *events: Event) -> None:
@@ -96,7 +96,7 @@ class ScriptedEngine:
                 event = replace(event, identity=number)  # type: ignore
             self._endings.tell(event)
             if isinstance(event, Crashed):
-                self._runs = False
+                self.runs = False
                 self._endings.end_all(f"the engine {event.reason}")
 
     def fail(self, kind: type[Command], message: str) -> None:
@@ -126,6 +126,8 @@ class ScriptedEngine:
         steps = [step(word, number) for number, word in enumerate(words)]
         for each in steps:
             self.tell(Steps(identity, (each,)))
+        if reason == "stop":
+            self.tell(Steps(identity, (step("", 2),)))
         if reason is not None:
             self.tell(Done(identity, finished(steps, reason)))
 
