@@ -18,8 +18,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from app.engine.control import Choice, Controller, Option, ThroughputController
-from app.engine.costs import Measured
+from app.engine.control import Controller, DraftChoice, DraftOption, ThroughputController
+from app.engine.costs import PassCosts
 from app.engine.events import Finished, Request
 from app.engine.loop import Engine
 from app.engine.sampling import Sampler
@@ -58,14 +58,14 @@ class Unsteady(ThroughputController):
 
     def __init__(self) -> None:
         super().__init__()
-        self.calibrate(Measured(0, {1: 1.0, 2: 1.0}))
+        self.calibrate(PassCosts(0, {1: 1.0, 2: 1.0}))
 
     @property
     def least_chance(self) -> float:
         return 0.0
 
-    def choose(self, options: Sequence[Option]) -> Choice:
-        return Choice(0, min(DRAFTED, len(options[0].forecast)), 0.35, ())
+    def choose(self, options: Sequence[DraftOption]) -> DraftChoice:
+        return DraftChoice(0, min(DRAFTED, len(options[0].forecast)), 0.35, ())
 
     def padding(self, drafted: int, room: int) -> int:
         return min(drafted % 3, room)
@@ -233,8 +233,8 @@ def accept_always(draft: Sequence[int], q: Rows, p: Rows, rng: np.random.Generat
 class Careless(Context):
     """The broken cache: a rollback leaves one token too many."""
 
-    def rollback(self, length: int, sequence: int = 0) -> None:
-        super().rollback(min(length + 1, self.length) if length else 0, sequence)
+    def rollback(self, length: int) -> None:
+        super().rollback(min(length + 1, self.length) if length else 0)
 
 
 def test_the_g_test_rejects_a_rule_that_always_accepts(lab: Lab) -> None:

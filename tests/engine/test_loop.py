@@ -137,7 +137,7 @@ def test_proposers_swapped_in_mid_reply_change_no_token(bench: Bench) -> None:
             entry: Pass, engine: Engine = engine, seen: set[str] = seen, rng: random.Random = rng
         ) -> None:
             seen.add(entry.proposer)
-            engine.proposers = (rng.choice(pool),)
+            engine.sequence.proposers = (rng.choice(pool),)
 
         assert finish(engine, request(), swap).token_ids == plain.token_ids
         assert len(seen) > 2

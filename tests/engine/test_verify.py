@@ -16,7 +16,7 @@ import pytest
 
 from app.engine.sampling import Sampler, draw_index
 from app.engine.settings import Sampling
-from app.engine.verify import Rows, Rule, block_rule, match_rule, token_rule, verify_sampled
+from app.engine.verify import Rows, Rule, block_rule, match_chain, token_rule, verify_sampled
 from proposers.base import Distribution
 from tests.enumeration import Law, Tokens, law, outcomes
 
@@ -104,13 +104,13 @@ def speculated(
     return run
 
 
-def speculated_while_sure(rule: Rule, p: Tree, q: Tree, k: int, floor: float) -> Run:
-    """One pass: draw a draft of k from q, or up to the token that takes its chance below floor; verify it."""
+def speculated_while_sure(rule: Rule, p: Tree, q: Tree, k: int, threshold: float) -> Run:
+    """One pass: draw a draft of k from q, or up to the token that takes its chance below; verify it."""
 
     def run(rng: np.random.Generator) -> Tokens:
         draft: Tokens = ()
         sure = 1.0
-        while len(draft) < k and sure >= floor:
+        while len(draft) < k and sure >= threshold:
             token = draw_index(q[draft], rng)
             sure *= float(q[draft][token])
             draft += (token,)
@@ -122,7 +122,7 @@ def speculated_while_sure(rule: Rule, p: Tree, q: Tree, k: int, floor: float) ->
 
 def looked_up(draft: Tokens, p: Tree) -> Run:
     """One pass over a draft that is given."""
-    return lambda rng: tuple(match_rule(draft, lambda index: draw_index(p[draft[:index]], rng)))
+    return lambda rng: tuple(match_chain(draft, lambda index: draw_index(p[draft[:index]], rng)))
 
 
 def deviation(committed: Law, p: Tree, k: int) -> float:
@@ -232,7 +232,7 @@ def test_a_shared_seed_gives_the_plain_reply_whatever_was_looked_up() -> None:
         rng = np.random.default_rng(11)
         tokens: list[int] = []
         while len(tokens) < 60:
-            tokens += match_rule(drafts(len(tokens)), lambda _: draw_index(p[()], rng))
+            tokens += match_chain(drafts(len(tokens)), lambda _: draw_index(p[()], rng))
         return tokens[:60]
 
     plain = reply(lambda _: ())
@@ -249,14 +249,14 @@ def test_stopping_a_draft_by_what_came_before_the_token_is_lossless(rule: Rule) 
         assert deviation(law(run), p, 3) < EXACT
 
 
-@pytest.mark.parametrize("floor", [0.2, 0.4, 0.6])
+@pytest.mark.parametrize("threshold", [0.2, 0.4, 0.6])
 @pytest.mark.parametrize("rule", RULES)
-def test_ending_a_draft_behind_an_unsure_token_is_lossless(rule: Rule, floor: float) -> None:
+def test_ending_a_draft_behind_an_unsure_token_is_lossless(rule: Rule, threshold: float) -> None:
     """Else a draft model that goes on while it is sure changes what the target says: block verification's
     proof is for drafts of one length, and here the length hangs on the draft."""
     for kind, seed in itertools.product(["dense", "zeros", "mixed"], range(3)):
         p, q = trees(3, 3, kind, seed)
-        committed = law(speculated_while_sure(rule, p, q, 3, floor))
+        committed = law(speculated_while_sure(rule, p, q, 3, threshold))
         assert deviation(committed, p, 3) < EXACT
 
 
