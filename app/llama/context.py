@@ -239,15 +239,6 @@ class Context:
     def _decode_rows(self, tokens: Sequence[int], rows: int) -> NDArray[np.float32]:
         """One pass with logits. Where exact mode widens it, the rest of the product is thrown away."""
         self._top_k.take_out(self.pointer)
-        if self.settings.hidden_states:
-            llama_cpp.llama_set_embeddings(self.pointer, True)
-            try:
-                return self._decode_padded(tokens, rows)
-            finally:
-                llama_cpp.llama_set_embeddings(self.pointer, False)
-        return self._decode_padded(tokens, rows)
-
-    def _decode_padded(self, tokens: Sequence[int], rows: int) -> NDArray[np.float32]:
         if rows >= self.narrowest:
             self._decode(tokens, rows)
             return self._rows(rows)
@@ -276,7 +267,12 @@ class Context:
         if self.leader is not None:
             self.use_threads(self.leader.threads)
         started = time.perf_counter()
+        hidden = self.settings.hidden_states and rows > 0
+        if hidden:
+            llama_cpp.llama_set_embeddings(self.pointer, True)
         status = llama_cpp.llama_decode(self.pointer, self._batch.native)
+        if hidden:
+            llama_cpp.llama_set_embeddings(self.pointer, False)
         # On a GPU a decode returns before its work is done; asking for the logits waits for it. What is only
         # read is waited for as well, else the pass behind it pays for a whole prompt.
         if status == 0 and rows:
