@@ -22,14 +22,8 @@ from numpy.typing import NDArray
 from app.errors import SpecchatError
 from app.llama.batch import Batch, Tree
 from app.llama.candidates import Candidates, DeviceTopK
-from app.llama.memory import (
-    CopiedMemory,
-    Role,
-    Sequence0,
-    SnapshotMemory,
-    WholeWindowMemory,
-    WindowMemory,
-)
+from app.llama.chunks import ChunkSize
+from app.llama.memory import CopiedMemory, Role, memory_of
 from app.llama.model import MemoryShort, Model, memory_was_short
 from app.llama.native import array_at, native_log
 from app.llama.parameters import MAX_ROWS, context_parameters
@@ -39,12 +33,6 @@ from app.llama.threads import Threads, performance_cores
 # On a CPU llama.cpp gives a position the same bits in passes of 2 to 48 positions, and other bits in
 # a pass of 1 and in wider ones (measured).
 _EXACT_WIDTHS = (2, 48)
-
-# A pass on a GPU cannot be stopped. So a slow one reads few tokens of a prompt at once: so many at first and
-# at least, twice as many after a pass that took less than the shorter of these seconds, half as many after
-# one that took more than the longer.
-_FIRST_CHUNK, _LEAST_CHUNK = 64, 32
-_SHORT_READING, _LONG_READING = 0.25, 1.0
 
 
 class Interrupted(Exception):
@@ -89,9 +77,8 @@ class Context:
         self.capacity = length
         # In exact mode the cache may not depend on the width of its passes either: what it holds of an
         # earlier prompt was read in other chunks.
-        self._adapts = model.on_gpu and not settings.exact
-        first = _FIRST_CHUNK if self._adapts else settings.chunk
-        self._chunk = self._most if settings.exact else min(first, settings.chunk)
+        chunk = self._most if settings.exact else settings.chunk
+        self._chunk = ChunkSize(chunk, adapts=model.on_gpu and not settings.exact)
         self.seconds = 0.0
         self.stop: Callable[[], bool] = _never
         self._memory = llama_cpp.llama_get_memory(pointer)
@@ -99,7 +86,7 @@ class Context:
         self._held = 0
         self._tree: Tree | None = None
         # Where rows cannot simply be cut: how it goes back, and what it has to read again then.
-        self._rewinder = _rewinder(model, pointer, settings, length)
+        self._rewinder = memory_of(model, pointer, settings, length)
         self._pending: list[int] = []
         # How many tokens were read again from a place on, along with others in pass after pass; and after how
         # many they are read alone, which costs a pass and is the end of it.
@@ -220,12 +207,11 @@ class Context:
             while start < len(tokens):
                 if self.stop():
                     raise Interrupted
-                part = tokens[start : start + self._chunk]
+                part = tokens[start : start + self._chunk.tokens]
                 before = self.seconds
                 self._decode_silent(part)
                 start += len(part)
-                if self._adapts and len(part) == self._chunk:
-                    self._chunk = next_chunk(self._chunk, self.seconds - before, self.settings.chunk)
+                self._chunk.observe(len(part), self.seconds - before)
         finally:
             llama_cpp.llama_set_abort_callback(self.pointer, self._no_abort, None)
 
@@ -404,28 +390,6 @@ class Context:
             llama_cpp.llama_memory_seq_cp(self._memory, branch, 0, start, -1)
         llama_cpp.llama_memory_seq_keep(self._memory, 0)
         self._cut(self._held)
-
-
-def _rewinder(model: Model, pointer: object, settings: ContextSettings, length: int) -> CopiedMemory | None:
-    """How the memory of a context goes back; None where rows can be cut."""
-    native = Sequence0(pointer)
-    if model.recurrent:
-        # llama.cpp takes any number, and has no snapshots all the same in many architectures.
-        snapshots = int(llama_cpp.llama_n_rs_seq(pointer))
-        return SnapshotMemory(native, snapshots) if snapshots else CopiedMemory(native)
-    if not model.window:
-        return None
-    if settings.whole_window or settings.exact:
-        return WholeWindowMemory(native, model.window, length)
-    # llama.cpp keeps so many rows more, and rounds up.
-    return WindowMemory(native, model.window, max(settings.chunk, MAX_ROWS))
-
-
-def next_chunk(chunk: int, seconds: float, most: int) -> int:
-    """How many tokens a GPU is to read at once, after it read `chunk` of them in `seconds`."""
-    if seconds < _SHORT_READING:
-        return min(2 * chunk, most)
-    return max(min(_LEAST_CHUNK, most), chunk // 2) if seconds > _LONG_READING else chunk
 
 
 def _never() -> bool:

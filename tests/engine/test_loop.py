@@ -395,4 +395,4 @@ def test_a_seed_gives_the_same_reply_with_a_tree(tmp_path: Path, sampling: Sampl
         finished = finish(engine, wanted, check)
         assert finished.token_ids == plain.token_ids
         assert 0 < finished.accepted < finished.drafted
-        assert {"bonus", "correction"} <= set(finished.origins)
+        assert "correction" in finished.origins and (sampling is WARM or "bonus" in finished.origins)

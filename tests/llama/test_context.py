@@ -14,7 +14,8 @@ import pytest
 from numpy.typing import NDArray
 
 from app.llama.batch import Tree
-from app.llama.context import Context, Interrupted, next_chunk
+from app.llama.chunks import ChunkSize
+from app.llama.context import Context, Interrupted
 from app.llama.model import Model
 from app.llama.parameters import MAX_ROWS
 from app.llama.settings import ContextSettings
@@ -210,16 +211,12 @@ def test_a_gpu_reads_little_at_once(tiny_path: Path) -> None:
 
 def test_what_a_gpu_reads_at_once_follows_its_speed() -> None:
     """Lost otherwise: the speed of a fast one, whose passes should be wide, or Esc on a slow one."""
-    chunk = 64
-    for _ in range(9):
-        chunk = next_chunk(chunk, chunk / 10_000, 512)
-    assert chunk == 512
-    for _ in range(9):
-        chunk = next_chunk(chunk, chunk / 200, 512)
-    assert chunk == 128
-    for _ in range(9):
-        chunk = next_chunk(chunk, chunk / 5, 512)
-    assert chunk == 32
+    chunk = ChunkSize(512, adapts=True)
+    assert chunk.tokens == 64
+    for tokens_per_second, reached in ((10_000, 512), (200, 128), (5, 32)):
+        for _ in range(9):
+            chunk.observe(chunk.tokens, chunk.tokens / tokens_per_second)
+        assert chunk.tokens == reached
 
 
 def test_a_short_forward_never_asks_to_stop(context: Context) -> None:
