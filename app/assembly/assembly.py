@@ -97,7 +97,7 @@ class Assembly:
         # Costs that began with other numbers of threads are a mixture.
         if measured and (engine.threads is None or threads == engine.threads.first):
             self._measurements.put(self._costs_name(threads), numbers_of(measured))
-        for proposer in engine.proposers:
+        for proposer in engine.sequence.proposers:
             self.proposers.keep(proposer)
         self._measurements.save()
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from app.assembly.loader import Loader
 from app.assembly.machine import header_of, machine_memory
-from app.engine.events import Dropped
+from app.engine.events import ProposerDropped
 from app.errors import SpecchatError, UsageError
 from app.llama.context import Context
 from app.llama.model import Model
@@ -85,7 +85,7 @@ class Proposers:
             raise SpecchatError(self._failures[name])
         if name not in self._opened:
             proposer = self._open(name)
-            proposer.know(self._measurements.get(self._measured_name(name)))
+            proposer.restore_acceptance(self._measurements.get(self._measured_name(name)))
             self._opened[name] = proposer
         return self._opened[name]
 
@@ -98,8 +98,8 @@ class Proposers:
 
     def keep(self, proposer: Proposer) -> None:
         """Remember what this proposer learned."""
-        if proposer.knowledge:
-            self._measurements.put(self._measured_name(proposer.name), proposer.knowledge)
+        if proposer.acceptance_state:
+            self._measurements.put(self._measured_name(proposer.name), proposer.acceptance_state)
 
     def _measured_name(self, name: str) -> str:
         """All that a proposer's acceptance depends on, but the text."""
@@ -107,7 +107,7 @@ class Proposers:
         draft = f" {file.name} {file.stat().st_size}" if file else ""
         return f"acceptance {self._loader.digest} {name}{draft}"
 
-    def drop(self, event: Dropped) -> str:
+    def drop(self, event: ProposerDropped) -> str:
         """Use a proposer that failed no more, unless it is loaded again; what there is to say of it."""
         file = self._files.get(event.proposer)
         named = f"The draft {file.name}" if file else f"The proposer {event.proposer}"

@@ -9,7 +9,7 @@ from app.assembly.assembly import Assembly
 from app.assembly.template import template_for
 from app.chat.message import Message
 from app.chat.prompt import encode
-from app.engine.events import Dropped
+from app.engine.events import ProposerDropped
 from app.engine.loop import Engine
 from app.errors import SpecchatError
 from app.process.commands import Load, SetDraft, SetProposer
@@ -103,7 +103,7 @@ class LoadedModel:
         self._agreed, self._question = command.agreed, None
         problem = None
         try:
-            self.engine.proposers = self.proposers.choose(name)
+            self.engine.sequence.proposers = self.proposers.choose(name)
             self.chosen = command.name
         except SpecchatError as error:
             if self._question is not None and not command.agreed:
@@ -120,7 +120,7 @@ class LoadedModel:
         except SpecchatError as error:
             return self._question or str(error)
 
-    def drop(self, event: Dropped) -> tuple[str, Switched]:
+    def drop(self, event: ProposerDropped) -> tuple[str, Switched]:
         """A proposer failed in mid-reply, and the engine goes on without it: what to say, and what is on."""
         sentence = self.proposers.drop(event)
         if self.chosen == event.proposer:
@@ -131,8 +131,8 @@ class LoadedModel:
         """Load another draft model and use it, or unload the one that there is."""
         draft, identity = command.draft, command.identity
         others = "auto" if self.chosen == "draft" else self.chosen
-        if any(each.name == "draft" for each in self.engine.proposers):
-            self.engine.proposers = self.proposers.choose("off")
+        if any(each.name == "draft" for each in self.engine.sequence.proposers):
+            self.engine.sequence.proposers = self.proposers.choose("off")
         self.proposers.set_draft(draft)
         switched = self.set_proposer(SetProposer("draft" if draft else others, identity=identity))
         if draft and isinstance(switched, Switched) and switched.problem:

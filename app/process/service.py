@@ -13,7 +13,7 @@ from pathlib import Path
 
 from app.chat.message import Message
 from app.chat.prompt import without_oldest
-from app.engine.events import Dropped, Pass, Prefill, Request
+from app.engine.events import Pass, Prefill, ProposerDropped, Request
 from app.engine.loop import Engine
 from app.errors import SpecchatError, told
 from app.llama.context import Interrupted
@@ -121,7 +121,7 @@ class Service:
             case SetDraft():
                 return loaded.set_draft(command)
             case SetK():
-                loaded.engine.k = command.k
+                loaded.engine.sequence.k = command.k
                 return loaded.switched(command.identity)
             case FindDrafts():
                 draft, bridge = loaded.proposers.file_of("draft"), loader.settings.bridge
@@ -199,13 +199,13 @@ class Service:
                 batch.append(pieces.step(event))
                 now = time.perf_counter()
                 if now - sent >= BATCH_SECONDS:
-                    plain = engine.pace.seconds_per_token()
+                    plain = engine.sequence.plain.seconds_per_token()
                     self._deliver(Steps(command.identity, tuple(batch), plain))
                     batch.clear()
                     sent = now
             elif isinstance(event, Prefill):
                 self._deliver(PromptProgress(command.identity, event))
-            elif isinstance(event, Dropped):
+            elif isinstance(event, ProposerDropped):
                 self._drop(loaded, event)
             else:
                 if batch:
@@ -227,7 +227,7 @@ class Service:
         self._deliver(Shortened(command.identity, dropped))
         return messages
 
-    def _drop(self, loaded: LoadedModel, event: Dropped) -> str:
+    def _drop(self, loaded: LoadedModel, event: ProposerDropped) -> str:
         sentence, switched = loaded.drop(event)
         self._deliver(Noted(sentence))
         self._deliver(switched)
@@ -242,7 +242,7 @@ class Service:
             k=command.k,
         )
 
-        def drop(event: Dropped) -> str:
+        def drop(event: ProposerDropped) -> str:
             # A proposer of several replies fails in each of them.
             return loaded.proposers.failure(event.proposer) or self._drop(loaded, event)
 
