@@ -14,6 +14,7 @@ from app.arguments import Parser, whole
 from app.chat.gate import clean
 from app.config.fields import nearest, shown
 from app.config.values import CacheType, FlashAttention, LoadSettings
+from app.engine.settings import LONGEST_DRAFT
 from app.errors import OutputError, SpecchatError, UsageError
 from app.streams import ReaderLeft, take_streams
 from proposers.registry import KINDS
@@ -21,7 +22,6 @@ from proposers.registry import KINDS
 if TYPE_CHECKING:
     from app.oneshot import OneShot
 
-_LONGEST_K = 32
 # ggml has room for so many threads, and the native settings for so large a number.
 _MOST_THREADS = 512
 _LARGEST = 2**31 - 1
@@ -259,6 +259,6 @@ def _draft_length(text: str) -> int | None:
         return None
     if text == "0":
         raise argparse.ArgumentTypeError("drafting 0 tokens is --proposer off")
-    if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= _LONGEST_K:
-        raise argparse.ArgumentTypeError(f"{text!r} is not auto or a whole number from 1 to {_LONGEST_K}")
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= LONGEST_DRAFT:
+        raise argparse.ArgumentTypeError(f"{text!r} is not auto or a whole number from 1 to {LONGEST_DRAFT}")
     return int(text)

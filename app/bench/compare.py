@@ -23,8 +23,7 @@ from app.chat.gate import clean
 from app.chat.message import Message
 from app.chat.prompt import encode
 from app.config.values import LoadSettings
-from app.engine.control import LONGEST
-from app.engine.settings import Sampling
+from app.engine.settings import LONGEST_DRAFT, Sampling
 from app.errors import ContextError, SpecchatError, UsageError
 from app.models.naming import with_draft
 from app.oneshot import documents_of
@@ -75,7 +74,7 @@ def _parser() -> Parser:
     )
     add(
         "--k",
-        type=whole(1, LONGEST),
+        type=whole(1, LONGEST_DRAFT),
         metavar="N",
         help="tokens to draft a pass (default: as the controller chooses)",
     )

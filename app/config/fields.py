@@ -10,13 +10,13 @@ from typing import Any, Literal, get_args
 
 from app.chat.gate import clean
 from app.config.values import CacheType, FlashAttention, Marked, Settings, ThemeName
+from app.engine.settings import LONGEST_DRAFT
 
 Value = str | int | float | bool | tuple[str, ...] | None
 
 _LARGEST = 2**31 - 1
 _LONGEST_SEED = 2**63 - 1
 _MOST_THREADS = 512
-_LONGEST_K = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ FIELDS: tuple[Field, ...] = (
         "whole",
         "Tokens drafted per pass.",
         1,
-        _LONGEST_K,
+        LONGEST_DRAFT,
         "automatic",
         label="Draft length k",
     ),

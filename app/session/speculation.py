@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from app.engine.settings import LONGEST_DRAFT
 from app.process.commands import SetDraft, SetK, SetProposer
 from app.process.events import Loaded, ProposerOption, Switched
-
-LONGEST_K = 16
 
 
 class Speculation:
@@ -52,8 +51,8 @@ class Speculation:
         self._newest = self._send(SetDraft(draft))
 
     def set_k(self, k: int | None) -> None:
-        """Fix the draft length, from 1 to LONGEST_K, or leave it to the controller (None)."""
-        self.k = k if k is None else max(1, min(k, LONGEST_K))
+        """Fix the draft length, from 1 to LONGEST_DRAFT, or leave it to the controller (None)."""
+        self.k = k if k is None else max(1, min(k, LONGEST_DRAFT))
         if self.k is not None:
             self._fixed_k = self.k
         self._send(SetK(self.k))

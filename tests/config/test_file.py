@@ -157,7 +157,7 @@ def test_a_value_for_one_run_is_not_kept(tmp_path: Path) -> None:
         ),
         ("look = { panel = true,\ttheme = 'x' }", 'line 1: theme is "x"'),
         ('model."threads" = 0', "line 1: threads is 0: give a whole number from 1 to 512, or"),
-        ("[speculation]\nk = 17", "line 2: k is 17: give a whole number from 1 to 16, or remove the line."),
+        ("[speculation]\nk = 33", "line 2: k is 33: give a whole number from 1 to 32, or remove the line."),
         ("[speculation]\nproposer = 'lokup'", 'line 2: proposer is "lokup": give "auto", "off", "lookup"'),
         ("[model]\ndraft_folders = [\n 1]", "line 2: draft_folders is a list: give a list of texts"),
         ("[keys]\nhelp = 1", "line 2: help is 1: give keys in quotation marks"),
