@@ -1,4 +1,4 @@
-"""What each setting may be, once: the file's faults and the settings dialogue are made from this table."""
+"""What each setting may be. The file's faults and the settings dialogue are made from this table."""
 
 from __future__ import annotations
 
@@ -125,10 +125,10 @@ SECTIONS = (*dict.fromkeys(field.section for field in FIELDS), "keys")
 
 
 def choices_of(field: Field) -> tuple[str, ...]:
-    """What a choice may be; of the proposer, the names that the registry holds now."""
+    """The values of a choice. For the proposer, those are the names in the registry."""
     if field.name != "proposer":
         return field.choices
-    # Here, as it brings numpy, a tenth of a second that a start with the default need not pay.
+    # Imported here because it brings numpy: a tenth of a second that a start with the default is spared.
     from proposers.registry import KINDS
 
     return ("auto", *KINDS)
@@ -141,14 +141,14 @@ def get(settings: Settings, field: Field) -> Value:
 
 
 def put(settings: Settings, field: Field, value: Value) -> Settings:
-    """With that value, which must be one that `problem` finds nothing wrong with."""
+    """With that value, which must be one that `adopt` allows."""
     changes: dict[str, Any] = {field.name: value}
     changes = {field.section: replace(getattr(settings, field.section), **changes)}
     return replace(settings, **changes)
 
 
 def adopt(field: Field, raw: object) -> Value:
-    """A value of a TOML file as the settings hold it. Raises ValueError with what would be right."""
+    """A value of a TOML file as the settings hold it. Raises ValueError that says what would be right."""
     if field.empty and (raw is None or raw == ""):
         return None
     if field.kind in ("number", "whole"):
@@ -171,7 +171,7 @@ def adopt(field: Field, raw: object) -> Value:
 
 
 def typed(field: Field, text: str) -> Value:
-    """What a person typed for a number or a text. Raises ValueError with what would be right."""
+    """What a person typed for a number or a text. Raises ValueError as `adopt` does."""
     if field.kind == "lines":
         return text
     text = text.strip()
@@ -180,7 +180,7 @@ def typed(field: Field, text: str) -> Value:
         raw = int(text)
     elif field.kind == "number":
         try:
-            # Half of Europe writes it so.
+            # Much of the world writes a decimal comma.
             raw = float(text.replace(",", "."))
         except ValueError:
             raw = text
@@ -193,7 +193,7 @@ def default(field: Field) -> Value:
 
 
 def nearest(word: str, words: Iterable[str]) -> str | None:
-    """The one of `words` that was probably meant, if any."""
+    """The word that was probably meant, if any."""
     return next(iter(difflib.get_close_matches(word, list(words), 1)), None)
 
 
@@ -223,6 +223,6 @@ def _number(field: Field, raw: object) -> float | int:
     noun = "a whole number" if field.kind == "whole" else "a number"
     if field.high >= _LARGEST and not (number is not None and number > field.high):
         raise ValueError(f"give {noun} of at least {field.low:g}")
-    # Of so large a number :g would show but the first digits.
+    # :g would show only the first digits of a larger number.
     high = f"{field.high:g}" if field.high < _LARGEST else f"{field.high}"
     raise ValueError(f"give {noun} from {field.low:g} to {high}")

@@ -1,6 +1,6 @@
-"""The settings as values: one frozen record a section of settings.toml.
+"""The settings: one frozen record for each section of settings.toml.
 
-Defaults are those of an empty file. None stands for what the program chooses by itself.
+The defaults are those of an empty file. None means that the program chooses.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from app.engine.settings import Sampling
 
 FlashAttention = Literal["auto", "on", "off"]
 CacheType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"]
-# The names of app.tui.theme.THEMES, which cannot be imported here: settings are read without a screen.
+# The names in app.tui.theme.THEMES, which cannot be imported here: settings are read without a screen.
 ThemeName = Literal["dark", "light", "terminal"]
-# What of the drafts is marked in an answer.
+# Which drafts an answer marks.
 Marked = Literal["off", "accepted", "all"]
 
 
 @dataclass(frozen=True, slots=True)
 class SamplingSettings(Sampling):
-    """Of each reply. seed None: a new one each time. max_tokens None: as far as the context reaches."""
+    """For each reply. seed None: a new one each time. max_tokens None: as far as the context reaches."""
 
     seed: int | None = None
     max_tokens: int | None = None
 
     def for_engine(self) -> Sampling:
-        """The engine's own record, without what is not sampling."""
+        """The engine's own record, without the seed and the limit."""
         return Sampling(**{each.name: getattr(self, each.name) for each in fields(Sampling)})
 
 
 @dataclass(frozen=True, slots=True)
 class ChatSettings:
-    """Of new conversations. system: the system prompt, "" for none."""
+    """For new conversations. system: the system prompt, "" for none."""
 
     system: str = ""
 
@@ -67,7 +67,7 @@ class LoadSettings:
 
 @dataclass(frozen=True, slots=True)
 class SpeculationSettings:
-    """proposer: "auto" or a name of the registry. k None: the controller chooses it each pass."""
+    """proposer: "auto" or a name in the registry. k None: the controller chooses it for each pass."""
 
     proposer: str = "auto"
     k: int | None = None
@@ -75,7 +75,7 @@ class SpeculationSettings:
 
 @dataclass(frozen=True, slots=True)
 class LookSettings:
-    """Of the screen. panel: whether the speculation panel is shown."""
+    """For the screen. panel: whether the speculation panel is shown. drafts: which ones answers mark."""
 
     theme: ThemeName = "dark"
     panel: bool = True
@@ -84,7 +84,7 @@ class LookSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything in settings.toml. keys: action name to comma separated keys, where not the default."""
+    """Everything in settings.toml. keys: action names to comma-separated keys, where not the default."""
 
     sampling: SamplingSettings = field(default_factory=SamplingSettings)
     chat: ChatSettings = field(default_factory=ChatSettings)

@@ -1,4 +1,4 @@
-"""Writing settings.toml: only what changed is touched, so that a person's comments and order stay."""
+"""Writing settings.toml: only what changed is touched, so a person's comments and order stay."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _HEADING = "# The settings of specchat. What is not written here has its default
 
 
 def write_settings(path: Path, settings: Settings, previous_text: str | None = None) -> None:
-    """Bring the file to these settings; its old text is replaced whole or not at all.
+    """Put these settings into the file, which is replaced whole or not at all.
 
-    previous_text: what the file holds, read from it where None. Raises SpecchatError where the file
-    cannot be written, or holds something else that makes it unreadable.
+    previous_text: what the file holds; None to read it. Raises SpecchatError where the file cannot be
+    written, or holds something else that is wrong.
     """
     text = read_text(path) if previous_text is None else previous_text
-    # A link stays one: some people keep the file itself elsewhere.
+    # A link stays a link: some people keep the file itself elsewhere.
     target = Path(os.path.realpath(path))
     try:
         data = updated(text, settings, path.name).encode("utf-8")
@@ -47,10 +47,10 @@ def write_settings(path: Path, settings: Settings, previous_text: str | None = N
 
 
 def write_changes(path: Path, before: Settings, after: Settings) -> None:
-    """Bring to the file what differs between the two, and nothing else of theirs.
+    """Put only what differs between the two into the file.
 
-    What a command line set for one run, or another window wrote meanwhile, is left as it is. Raises
-    SpecchatError where the file cannot be read or written.
+    So what a command line set for one run does not get there, and what another window wrote meanwhile stays.
+    Raises SpecchatError where the file cannot be read or written.
     """
     text = read_text(path)
     settings = parse_settings(text, path.name)
@@ -66,7 +66,7 @@ def updated(text: str, settings: Settings, name: str = "settings.toml") -> str:
     """`text` with the values of `settings`.
 
     A key is added where its value is not the default, and removed where its value is None. Raises
-    SpecchatError where the text is not TOML or has keys that are none of ours.
+    SpecchatError where the text is not TOML or has unknown keys.
     """
     newline = "\r\n" if "\r\n" in text else "\n"
     text = text.replace("\r\n", "\n") if text.strip() else _HEADING
@@ -114,19 +114,19 @@ def _put(document: TOMLDocument, section: str, key: str, value: Value) -> None:
 
 
 def _item(value: str | int | float | tuple[str, ...]) -> Item:
-    """A value as TOML in the form that is easiest to read."""
+    """A value as TOML, in the form that is easiest to read."""
     if not isinstance(value, str):
         return tomlkit.item(list(map(_item, value)) if isinstance(value, tuple) else value)
     if "\n" in value and "\r" not in value:
         quoted = tomlkit.string(value, multiline=True).as_string()
         # The first line of several begins below the quotation marks.
         return tomlkit.value(quoted if value.startswith("\n") else f'"""\n{quoted[3:]}')
-    # The paths of Windows read better without their backslashes doubled.
+    # Windows paths read better without doubled backslashes.
     return tomlkit.string(value, literal="\\" in value and value.isprintable() and "'" not in value)
 
 
 def _replace(path: Path, data: bytes) -> None:
-    """Put these bytes in the file's place; on failure the file is as it was."""
+    """Replace the file's content; on failure the file is as it was."""
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:

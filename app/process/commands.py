@@ -41,7 +41,6 @@ class Generate:
     proposer: str
     k: int | None = None
     max_tokens: int | None = None
-    stop: tuple[str, ...] = ()
     begun: tuple[int, ...] = ()
     shorten: bool = False
 

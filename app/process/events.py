@@ -46,7 +46,6 @@ class Loaded:
 
     name: str
     path: str
-    description: str
     context_length: int
     context_trained: int
     options: tuple[ProposerOption, ...]

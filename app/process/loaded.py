@@ -69,7 +69,6 @@ class LoadedModel:
         return Loaded(
             name=self.assembly.name,
             path=str(target.path),
-            description=target.description,
             context_length=self.engine.target.capacity,
             context_trained=target.context_trained,
             options=self.options(),

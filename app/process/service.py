@@ -187,7 +187,6 @@ class Service:
             sampling=command.sampling,
             seed=command.seed,
             max_tokens=command.max_tokens or room,
-            stop=command.stop,
             k=command.k,
         )
         pieces = Pieces(target.piece)

@@ -52,7 +52,7 @@ ANSWERED: dict[type[Event], tuple[type[Command], ...]] = {
     Drafts: (FindDrafts,),
     Models: (FindModels,),
 }
-LOADED = Loaded("Test Model", "/models/test.gguf", "llama 1M", 8192, 8192, OPTIONS, None)
+LOADED = Loaded("Test Model", "/models/test.gguf", 8192, 8192, OPTIONS, None)
 
 
 class ScriptedEngine:

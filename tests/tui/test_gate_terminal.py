@@ -114,7 +114,7 @@ class HostileEngine(ScriptedEngine):
             return
         self.tell(LoadProgress(f"way-loading {HOSTILE}", 0.5))
         name = f"way-model {HOSTILE}"
-        self.tell(Loaded(name, f"/way {HOSTILE}", f"way {HOSTILE}", 8192, 8192, OPTIONS, "d.gguf"))
+        self.tell(Loaded(name, f"/way {HOSTILE}", 8192, 8192, OPTIONS, "d.gguf"))
 
     def _switch(self, command: SetProposer) -> None:
         if command.name == "skip":
