@@ -16,7 +16,7 @@ from app.process.commands import Load, SetDraft, SetProposer
 from app.process.events import Asked, Loaded, ProposerOption, Switched
 from proposers.registry import KINDS
 
-# What loading may take longer for measuring what passes cost; the first time only, see Measurements.
+# Seconds for measuring what passes cost, when a model is loaded for the first time.
 CALIBRATION_SECONDS = 1.0
 
 
@@ -111,8 +111,7 @@ class LoadedModel:
         return self.switched(command.identity, problem)
 
     def beside(self, name: str) -> Engine | str:
-        """An engine of its own for a reply by this proposer, on the target of the chat's; or why there is
-        none."""
+        """Another engine on the chat's target, for a reply by this proposer; or why there is none."""
         self._agreed, self._question = False, None
         try:
             return self.engine.twin(self.proposers.choose(name))
@@ -120,7 +119,7 @@ class LoadedModel:
             return self._question or str(error)
 
     def drop(self, event: ProposerDropped) -> tuple[str, Switched]:
-        """A proposer failed in mid-reply, and the engine goes on without it: what to say, and what is on."""
+        """A proposer failed during a reply, which goes on without it: what to say, and what is on."""
         sentence = self.proposers.drop(event)
         if self.chosen == event.proposer:
             self.chosen = "off"

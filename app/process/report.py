@@ -1,4 +1,4 @@
-"""What a comparison of proposers found: a value, and one made of the medians of several."""
+"""What a comparison of proposers found, over one round or several."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from app.engine.events import Finished, times_plain
 from app.engine.settings import Sampling
 from app.process.events import Compared, Divergence
 
-# How a reply's text stands to that of the first reply.
+# How a reply compares with the first one.
 Outcome = Literal["first", "identical", "differs", "sample", "stopped", "failed"]
 
-# These draw the same token for the same seed, as they draw nothing of their own.
+# For the same seed these give the same tokens, as they draw none themselves.
 _DETERMINISTIC = ("off", "lookup")
 _MEDIANS = ("tokens_per_second", "speedup", "tokens_per_pass", "acceptance_rate", "prefill_seconds")
 # Of several outcomes the last of these is the one to tell.
@@ -26,7 +26,7 @@ _SEVERITY: tuple[Outcome, ...] = ("first", "identical", "stopped", "sample", "di
 class ReportRow:
     """One proposer's reply. None where a figure was not measured; problem: why it could not run.
 
-    drafted: tokens. What drafted nothing has no speedup, which would be noise, but plain decoding's own.
+    drafted: tokens. Only plain decoding has a speedup without drafting: that of others would be noise.
     """
 
     proposer: str
@@ -44,10 +44,10 @@ class ReportRow:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """A comparison. plain_tokens_per_second: the rate of plain decoding's reply, which was made in turn with
-    the others; speedups are over it.
+    """A comparison.
 
-    rounds: how often each proposer answered; figures of more than one are medians.
+    plain_tokens_per_second: of plain decoding, made in turn with the others; speedups are over it. rounds:
+    how often each proposer answered; figures of more than one are medians.
     """
 
     title: str
@@ -100,9 +100,9 @@ def _row(compared: Compared, first: str | None, sampled: bool, plain: float | No
     problem = None if compared.problem is None else _line(compared.problem)
     if reply is None:
         return ReportRow(name, problem=problem)
-    parting = compared.divergence
-    if parting is not None:
-        parting = replace(parting, first=clean(parting.first), this=clean(parting.this))
+    divergence = compared.divergence
+    if divergence is not None:
+        divergence = replace(divergence, first=clean(divergence.first), this=clean(divergence.this))
     return ReportRow(
         name,
         tokens=len(reply.token_ids),
@@ -113,7 +113,7 @@ def _row(compared: Compared, first: str | None, sampled: bool, plain: float | No
         acceptance_rate=reply.acceptance_rate,
         prefill_seconds=reply.prefill_seconds,
         outcome=_outcome(compared, reply, first, sampled),
-        divergence=parting,
+        divergence=divergence,
         problem=problem,
     )
 

@@ -25,9 +25,9 @@ _MOST = 200
 def find_models(
     command: FindModels, memory: Memory | None, deliver: Callable[[Models | Failed], None]
 ) -> None:
-    """Look for models in a thread, as headers that were never read take seconds, and tell what there is.
+    """Look for models and deliver what there is, in a thread: headers that were never read take seconds.
 
-    memory: what was free before the loaded model took its share; None for what is free now.
+    memory: what was free before the model was loaded; None for what is free now.
     """
 
     def find() -> None:
@@ -39,7 +39,7 @@ def find_models(
                 copies=cpu_copies(),
             )
         except Exception as error:
-            # In a thread it would reach nobody, and the list would be waited for for ever.
+            # Raised in a thread it would reach nobody, and the screen would wait for ever.
             deliver(Failed(command.identity, told(error)))
         else:
             deliver(Models(listing, command.identity))

@@ -1,6 +1,6 @@
-"""What the engine's process does: one model loaded, one command at a time, small ones between passes.
+"""What the engine's process does: one model, one command at a time, small commands between passes.
 
-Each command ends in the one event that carrying it out returns, or in Failed or Cancelled.
+Each command ends in the event that its method returns, or in Failed or Cancelled.
 """
 
 from __future__ import annotations
@@ -55,12 +55,12 @@ from app.process.loaded import LoadedModel
 from app.process.pieces import Pieces, begun_whole
 from app.process.search import find_drafts, find_models
 
-# Seconds between two batches of passes: each wakes the screen, which shares the CPU with the model.
+# Seconds between batches of passes: each wakes the screen, which shares the CPU with the model.
 BATCH_SECONDS = 0.2
 
 
 class Service:
-    """Carries out commands and tells what came of them."""
+    """Carries out commands and delivers what comes of them."""
 
     def __init__(self, commands: queue.SimpleQueue[Task], deliver: Callable[[Event], None]) -> None:
         self._commands = commands
@@ -86,7 +86,7 @@ class Service:
             self._carry_out(command)
 
     def _carry_out(self, command: Task) -> None:
-        """Carry out a command and end it. A small one's fault, whatever it is, ends nothing else."""
+        """Carry out a command and end it. Whatever goes wrong in a small one ends nothing else."""
         identity = command.identity
         try:
             ending = None if identity in self._cancelled else self._answer(command)
@@ -101,7 +101,7 @@ class Service:
             self._deliver(ending)
 
     def _answer(self, command: Task) -> Ending | None:
-        """What ends a command. None: a thread of its own will tell."""
+        """The event that ends a command. None: its own thread will send it."""
         if isinstance(command, Load):
             return self._load(command)
         if isinstance(command, FindModels):
@@ -159,7 +159,7 @@ class Service:
         return self._running in self._cancelled
 
     def _between_passes(self) -> None:
-        """Carry out what came meanwhile and cannot wait; keep the rest for later, in its order."""
+        """Carry out small commands that came meanwhile; keep the rest for later, in order."""
         while not self._commands.empty():
             command = self._commands.get()
             if isinstance(command, Small):
@@ -215,7 +215,7 @@ class Service:
         raise AssertionError("a reply ends with Finished")
 
     def _shortened(self, loaded: LoadedModel, command: Generate, room: int) -> Sequence[Message]:
-        """The messages without as many of the oldest exchanges as must go, which is told."""
+        """The messages without as many of the oldest exchanges as must go, whose number is delivered."""
 
         def fits(messages: Sequence[Message]) -> bool:
             if self._stopped():
