@@ -90,11 +90,11 @@ class Assembly:
         return engine
 
     def remember(self, engine: Engine, reply: Finished | None = None) -> None:
-        """Keep what an engine of this assembly learned, for later runs; of a reply what it says of habits."""
+        """Keep what this engine learned, and what the reply says about habits, for later runs."""
         if reply is not None:
             keep_habits(self._measurements, reply)
         measured, threads = engine.controller.measured, engine.target.threads
-        # Costs that began with other numbers of threads are a mixture.
+        # Costs measured with different numbers of threads are a mixture.
         if measured and (engine.threads is None or threads == engine.threads.first):
             self._measurements.put(self._costs_name(threads), numbers_of(measured))
         for proposer in engine.sequence.proposers:
@@ -102,7 +102,7 @@ class Assembly:
         self._measurements.save()
 
     def _costs_name(self, threads: Threads) -> str:
-        """All that the cost of a pass depends on, but its width and depth."""
+        """All that the cost of a pass depends on, except its width and depth."""
         loader, context = self.loader, self.loader.context_settings
         parts = (
             *("costs", loader.digest, platform.node(), *threads, loader.placed.gpu_layers),

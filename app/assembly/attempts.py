@@ -1,7 +1,7 @@
-"""Smaller attempts after one that llama.cpp refused for lack of memory.
+"""Smaller attempts where memory is short.
 
-What llama.cpp is refused by the system or a GPU's driver ends in MemoryShort. It can also ask for more than
-there is and be given it (Linux does so), and is then ended from outside: only the estimate before it helps.
+Where the system or a GPU's driver refuses memory, llama.cpp fails and MemoryShort is raised. Linux may also
+grant more than there is and kill the process later: only the estimate before it helps against that.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ def open_smaller(
     memory: Memory,
     say: Callable[[str], None],
 ) -> tuple[Opened, ModelSettings]:
-    """Open a model, or one with its context; where a GPU has no room for it, with half as many layers there,
-    at last with none.
+    """Open a model, or one with its context. Where a GPU has no room for it, try half as many layers there,
+    down to none.
 
-    layers: of the model. Returns it with the settings that were used, and says what was changed.
+    layers: of the model. Returns what was opened and with which settings, and says what was changed.
     Raises MemoryShort where the system's memory is short.
     """
     first = settings
@@ -51,9 +51,9 @@ def open_smaller(
 def make_shorter(
     made: Callable[[int], Context], length: int, fixed: bool, cache_type: str, say: Callable[[str], None]
 ) -> Context:
-    """Make a context; where there is no memory for it, with half the length, down to SMALLEST_CONTEXT.
+    """Make a context. Where there is no memory for it, try half the length, down to SMALLEST_CONTEXT.
 
-    fixed: the length was asked for, so no other is tried. Says what was changed; raises MemoryShort.
+    fixed: the person chose the length, so no other is tried. Says what was changed; raises MemoryShort.
     """
     first = length
     while True:

@@ -196,7 +196,7 @@ class Loader:
                 self._weights.close()
                 self.placed = placed
                 self.target = self._open(placed)
-            # Where loading ended the process nothing is asked of the GPU but the model.
+            # Where loading has killed the process, the GPU is asked for nothing more than the model.
             own_gpu = bool(self.memory.gpus) and not self.memory.shared and not self._died
             settings = replace(
                 self.context_settings,
@@ -228,7 +228,7 @@ class Loader:
         def both(settings: ModelSettings) -> Context:
             with ExitStack() as own:
                 model = own.enter_context(opened(settings))
-                # Its passes are a token wide each: no snapshot would reach back over them.
+                # Its passes are one token wide, so snapshots would not help.
                 context = self._opened_context(own, model, target.capacity, self.context_settings)
                 context.leader = target
                 stack.enter_context(own.pop_all())

@@ -16,9 +16,9 @@ from app.models.gguf import Header, read_header
 from app.models.locate import find_model
 from app.models.memory import system_memory
 
-# How GPUs begin to call themselves that are programs of the CPU (Mesa's), and so use the system's memory.
+# The name of Mesa's GPU in software, which runs on the CPU and uses the system's memory.
 _SOFTWARE = "llvmpipe"
-# Where the system does not tell what is free, nothing is limited.
+# Free memory where the system does not tell it: nothing is limited.
 _UNKNOWN = 1 << 62
 
 
@@ -30,10 +30,9 @@ def machine_memory(rpc: Sequence[str] = ()) -> Memory:
 
 
 def memory_of(system: int, found: Sequence[Device], rpc: Sequence[str], *, unified: bool) -> Memory:
-    """Free memory out of a list of devices, chosen as llama.cpp chooses them.
+    """Free memory in total, on the devices that llama.cpp would choose.
 
-    unified: the GPUs of this machine use its memory. A device that does not tell what is free is left to
-    llama.cpp and counts as boundless.
+    unified: this machine's GPUs use its memory. A device that does not tell what is free counts as boundless.
     """
     chosen = chosen_gpus(found, rpc)
     own = [device for device in chosen if device.backend != "RPC"]
@@ -48,8 +47,8 @@ def memory_of(system: int, found: Sequence[Device], rpc: Sequence[str], *, unifi
 
 
 def chosen_gpus(found: Sequence[Device], rpc: Sequence[str]) -> tuple[Device, ...]:
-    """The devices that layers can go to, as llama.cpp chooses them: asked-for servers, then GPUs, and one
-    built into the CPU only without others."""
+    """The devices that layers can go to, as llama.cpp chooses them: servers that were named, then GPUs; one
+    built into the CPU only where there are no others."""
     remote = [device for device in found if device.backend == "RPC" and device.description in rpc]
     own = [device for device in found if device.backend != "RPC"]
     gpus = [device for device in own if device.kind == "gpu"]
@@ -60,18 +59,18 @@ def chosen_gpus(found: Sequence[Device], rpc: Sequence[str]) -> tuple[Device, ..
 def _free_on(device: Device) -> int:
     if device.total == 0:
         return _UNKNOWN
-    # Vulkan takes what is used from what the driver grants; where that is less, the difference is a number
-    # beyond all memory.
+    # Vulkan subtracts what is used from what the driver grants; where more is used, the result wraps around
+    # to a huge number.
     return device.free if device.free <= device.total else 0
 
 
 def cpu_copies() -> Copies:
-    """Which weights llama.cpp holds a second time here, laid out for this CPU."""
+    """Which weights llama.cpp holds a second time, laid out for this CPU."""
     return Copies(repacked_types(build_facts().cpu_features), AMX in layouts_in_use())
 
 
 def header_of(name: str | None) -> Header | None:
-    """The header of a model that may be loaded later; None where it cannot be read, which is told then."""
+    """The header of a model that may be loaded later; None where it cannot be read: loading tells."""
     try:
         return read_header(find_model(name)) if name is not None else None
     except SpecchatError:

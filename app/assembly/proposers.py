@@ -97,18 +97,18 @@ class Proposers:
         return kind.build(self._open_skip() if kind.model == "skip" else None)
 
     def keep(self, proposer: Proposer) -> None:
-        """Remember what this proposer learned."""
+        """Keep what this proposer learned."""
         if proposer.acceptance_state:
             self._measurements.put(self._measured_name(proposer.name), proposer.acceptance_state)
 
     def _measured_name(self, name: str) -> str:
-        """All that a proposer's acceptance depends on, but the text."""
+        """All that a proposer's acceptance depends on, except the text."""
         file = self._files.get(name) if name == "draft" else None
         draft = f" {file.name} {file.stat().st_size}" if file else ""
         return f"acceptance {self._loader.digest} {name}{draft}"
 
     def drop(self, event: ProposerDropped) -> str:
-        """Use a proposer that failed no more, unless it is loaded again; what there is to say of it."""
+        """Stop using a proposer that failed, unless it is loaded again; a sentence that says so."""
         file = self._files.get(event.proposer)
         named = f"The draft {file.name}" if file else f"The proposer {event.proposer}"
         mend = "download it again or choose another draft"
@@ -125,9 +125,9 @@ class Proposers:
         return self._failures.get(name)
 
     def set_draft(self, draft: str | None) -> None:
-        """Unload the draft model, if one is loaded, and name another: it is opened on first use.
+        """Unload the draft model, if any, and name another, which is opened on first use.
 
-        No engine may use the proposer "draft" of before any more.
+        No engine may go on using the old one.
         """
         for held in (self._opened, self._failures, self._files):
             held.pop("draft", None)
@@ -140,7 +140,7 @@ class Proposers:
         loader, path = self._loader, find_model(self.draft)
         header, wanted = read_header(path), loader.model_settings
         assert loader.context is not None
-        # What the target left, which is known by now.
+        # What is free now that the target is loaded.
         left = machine_memory(wanted.rpc)
         chosen = loader.fit(header, left, loader.context.capacity, wanted.gpu_layers)
         for line in filter(None, (chosen.problem, chosen.layers_note)):
