@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
@@ -14,9 +14,10 @@ from app.engine.settings import LONGEST_DRAFT
 
 Value = str | int | float | bool | tuple[str, ...] | None
 
-_LARGEST = 2**31 - 1
+# The largest number of llama.cpp's settings, and as many threads as ggml has room for.
+LARGEST = 2**31 - 1
+MOST_THREADS = 512
 _LONGEST_SEED = 2**63 - 1
-_MOST_THREADS = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Field:
     kind: Literal["number", "whole", "text", "lines", "switch", "choice", "texts"]
     summary: str
     low: float = 0
-    high: float = _LARGEST
+    high: float = LARGEST
     empty: str = ""
     choices: tuple[str, ...] = ()
     label: str = ""
@@ -68,7 +69,7 @@ FIELDS: tuple[Field, ...] = (
     Field("model", "draft", "text", "A smaller model that drafts, by name or path.", empty="none"),
     Field("model", "context_length", "whole", "Tokens for prompt and replies.", 2, empty="automatic"),
     Field("model", "gpu_layers", "whole", "Layers on the GPU; -1 is as many as fit.", -1, label="GPU layers"),
-    Field("model", "threads", "whole", "Threads on the CPU.", 1, _MOST_THREADS, "measured"),
+    Field("model", "threads", "whole", "Threads on the CPU.", 1, MOST_THREADS, "measured"),
     Field(
         "model",
         "flash_attention",
@@ -147,6 +148,17 @@ def put(settings: Settings, field: Field, value: Value) -> Settings:
     return replace(settings, **changes)
 
 
+def with_arguments(settings: Settings, given: Mapping[str, Any]) -> Settings:
+    """The settings with what the command line gives for them, by their names; other names are left out.
+
+    Raises UsageError for sampling settings outside their range.
+    """
+    for field in FIELDS:
+        if field.name in given:
+            settings = put(settings, field, given[field.name])
+    return settings
+
+
 def adopt(field: Field, raw: object) -> Value:
     """A value of a TOML file as the settings hold it. Raises ValueError that says what would be right."""
     if field.empty and (raw is None or raw == ""):
@@ -221,8 +233,8 @@ def _number(field: Field, raw: object) -> float | int:
     if number is not None and field.low <= number <= field.high:
         return number if field.kind == "whole" else float(number)
     noun = "a whole number" if field.kind == "whole" else "a number"
-    if field.high >= _LARGEST and not (number is not None and number > field.high):
+    if field.high >= LARGEST and not (number is not None and number > field.high):
         raise ValueError(f"give {noun} of at least {field.low:g}")
     # :g would show only the first digits of a larger number.
-    high = f"{field.high:g}" if field.high < _LARGEST else f"{field.high}"
+    high = f"{field.high:g}" if field.high < LARGEST else f"{field.high}"
     raise ValueError(f"give {noun} from {field.low:g} to {high}")

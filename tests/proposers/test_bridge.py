@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from app.config.fields import with_arguments
 from app.config.file import read_settings
 from app.engine.control import ThroughputController
 from app.engine.events import Finished, Pass, Request
@@ -19,7 +20,6 @@ from app.engine.settings import Sampling
 from app.llama.context import Context
 from app.llama.model import Model
 from app.llama.settings import ContextSettings
-from app.tui.run import with_arguments
 from proposers.base import Proposer
 from proposers.bridge import BridgedDraft
 from proposers.off import Off
