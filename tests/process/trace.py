@@ -7,14 +7,14 @@ After a wanted change: python -m tests.process.trace > tests/process/trace.txt
 
 from __future__ import annotations
 
+import os
 import queue
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
 from tempfile import TemporaryDirectory
-
-import psutil
 
 from app.chat.message import Message
 from app.config.values import LoadSettings
@@ -83,7 +83,7 @@ def commands(folder: Path) -> dict[str, Task]:
 
 def outline(name: str, events: Sequence[Event]) -> str:
     """One line: the events behind a command, by name and by what the chat goes by. Runs of one are told
-    once; what nobody asked for (Noted) hangs on the machine and is left out."""
+    once; what nobody asked for (Noted) depends on the machine and is left out."""
     told = [_told(event) for event in events if not isinstance(event, Noted)]
     return f"{name}: {', '.join(word for word, _ in groupby(told))}"
 
@@ -145,6 +145,6 @@ def played(link: Link, die: Callable[[], None], folder: Path) -> Iterator[str]:
 if __name__ == "__main__":
     client = EngineClient()
     with TemporaryDirectory() as folder:
-        for line in played(client, lambda: psutil.Process(client.process_id).kill(), Path(folder)):
+        for line in played(client, lambda: os.kill(client.process_id or 0, signal.SIGKILL), Path(folder)):
             print(line)
     client.close()
