@@ -26,12 +26,12 @@ from app.llama.plainer import find_what_lives, remembered
 from app.llama.settings import ContextSettings, ModelSettings
 from app.llama.threads import Threads
 from app.loading import Opened, chosen_gpus, cpu_copies, header_of, machine_memory, make_shorter, open_smaller
-from app.models.compatibility import draft_problem
 from app.models.estimate import snapshots_worth
 from app.models.fit import Fit, Memory, fit
 from app.models.gguf import Header, read_header
 from app.models.locate import draft_of, find_model, open_draft, open_model, servers_of
 from app.models.naming import name_of
+from app.models.pairs import token_problem
 from app.models.skip import (
     content_digest,
     load_choice,
@@ -480,7 +480,7 @@ class Assembly:
             self._tell(f"Draft {path.name}: {line}")
         context = self._open_with_context(
             self._draft_stack,
-            lambda settings: open_draft(path, self.target, settings, self.setup.bridge),
+            lambda settings: open_draft(path, self._header, settings, self.setup.bridge),
             header.block_count or 0,
             replace(wanted, gpu_layers=chosen.gpu_layers),
             length,
@@ -491,7 +491,7 @@ class Assembly:
     def _bridged(self, draft: Context) -> Proposer | None:
         """The proposer of a draft that speaks other tokens than the target."""
         own = draft.model
-        if not self.setup.bridge or draft_problem(self.target, own) is None:
+        if not self.setup.bridge or token_problem(self._header, read_header(own.path)) is None:
             return None
         return BridgedDraft(draft, self.target, own, own.bos if own.add_bos else None)
 

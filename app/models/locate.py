@@ -14,11 +14,11 @@ from app.errors import SpecchatError
 from app.llama.settings import ModelSettings
 from app.models.catalogue import Entry, Part, catalogue
 from app.models.chat_file import chat_problem
-from app.models.compatibility import draft_problem
 from app.models.discovery import Found, LeftOut, discover
 from app.models.gguf import Header, read_header
 from app.models.hub import downloaded, parse_part
 from app.models.loadable import load_problem
+from app.models.pairs import token_problem
 from app.models.places import places
 from app.settings.fields import nearest, shown
 
@@ -176,14 +176,12 @@ def open_model(
     return Model(path, settings, progress)
 
 
-def open_draft(path: Path, target: Model, settings: ModelSettings, bridge: bool = False) -> Model:
+def open_draft(path: Path, target: Header, settings: ModelSettings, bridge: bool = False) -> Model:
     """Load a draft for `target`. Raises SpecchatError where it speaks other tokens, unless `bridge`."""
-    draft = open_model(path, settings)
-    problem = None if bridge else draft_problem(target, draft)
+    problem = None if bridge else token_problem(target, check_file(path))
     if problem:
-        draft.close()
         raise SpecchatError(
             f"{path.name} cannot draft for {target.path.name}: {problem}. Choose a smaller model of the "
             "same family, or allow it with --bridge, or use --proposer lookup, which needs none."
         )
-    return draft
+    return open_model(path, settings)
