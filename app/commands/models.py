@@ -59,8 +59,8 @@ def main(arguments: Sequence[str]) -> int:
         chosen = tuple(row for row in chosen if row.problem is None)
     if options.json:
         shown_rows = [asdict(row) for row in chosen]
-        passed = [asdict(each) for each in listing.passed]
-        print(json.dumps({"models": shown_rows, "left_out": passed, "fault": listing.fault}, indent=2))
+        unusable = [asdict(each) for each in listing.unusable]
+        print(json.dumps({"models": shown_rows, "left_out": unusable, "fault": listing.fault}, indent=2))
         return 0
     terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if terminal else None
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
         lines = details(chosen[0], width, paint)
     else:
         lines = tables(chosen, width, paint)
-        hidden = len(listing.passed) + len(listing.rows) - len(chosen)
+        hidden = len(listing.unusable) + len(listing.rows) - len(chosen)
         if options.all:
             lines += passed_lines(listing, width, paint)
         elif options.name is None and hidden:
@@ -134,7 +134,7 @@ def _called(listing: Listing, name: str, path: Path | None) -> tuple[Row, ...]:
     )
     if near:
         return near
-    for each in listing.passed:
+    for each in listing.unusable:
         if Path(each.path).name == name or each.reason.startswith(f"{name} "):
             raise SpecchatError(clean(each.reason))
     guess = nearest(name.lower(), [row.name for row in rows])

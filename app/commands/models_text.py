@@ -109,7 +109,7 @@ def hidden_lines(count: int, width: int | None, paint: Paint) -> list[str]:
 def passed_lines(listing: Listing, width: int | None, paint: Paint) -> list[str]:
     """Every file that was left out, with the reason."""
     reasons = [row.problem for row in listing.rows if row.problem]
-    reasons += [each.reason for each in listing.passed]
+    reasons += [each.reason for each in listing.unusable]
     if not reasons:
         return []
     lines = ["", paint.bold("Left out")]
@@ -178,12 +178,11 @@ def _room(row: Row) -> str:
 
 
 def _drafting(row: Row) -> Iterator[tuple[str, str]]:
-    """The catalogue's draft or head, and every file here: which fit, and why others do not."""
+    """The catalogue's draft, and every file here: which fit, and why others do not."""
     partner = row.partner
     if partner is not None:
-        here = "" if partner.path or not partner.file else f", {readable(partner.size)}, not on this disk"
-        file = f" ({partner.file})" if partner.file and partner.kind != "draft" else ""
-        yield "catalogue's", f"{partner.words}{file}{here}"
+        here = "" if partner.path else f", {readable(partner.size)}, not on this disk"
+        yield "catalogue's", f"{partner.words}{here}"
     label = "drafts"
     for draft in row.drafts:
         size = readable(draft.size)

@@ -21,7 +21,10 @@ from app.settings.file import load_toml, settings_path
 from app.settings.scan import line_of, scan
 
 Kind: TypeAlias = Literal["draft", "eagle3", "mtp"]
-"""What guesses ahead: a smaller model, or a head of one of these kinds."""
+"""What drafts: a smaller model, or a head of one of these kinds."""
+
+RUNNABLE: frozenset[Kind] = frozenset({"draft"})
+"""The kinds that a proposer can run. The files of the others are not offered until one can."""
 
 _Path: TypeAlias = tuple[str, ...]
 
@@ -68,8 +71,8 @@ class Entry:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Its files, the target first."""
-        return (self.target, self.draft) if self.draft else (self.target,)
+        """The files to have, the target first; not a head that nothing can run."""
+        return (self.target, self.draft) if self.draft and self.kind in RUNNABLE else (self.target,)
 
 
 def user_catalogue_file() -> Path:
@@ -87,6 +90,12 @@ def catalogue() -> dict[str, Entry]:
     own = user_catalogue_file()
     shipped = dict(shipped_catalogue())
     return {**shipped, **read_catalogue(own, shipped)} if os.path.lexists(own) else shipped
+
+
+def offered(entries: Mapping[str, Entry]) -> list[Entry]:
+    """The entries without those that differ from another only by a head that nothing can run."""
+    targets = {entry.target for entry in entries.values() if entry.kind in RUNNABLE}
+    return [each for each in entries.values() if each.kind in RUNNABLE or each.target not in targets]
 
 
 @cache

@@ -9,10 +9,11 @@ import stat
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from app.models.disk_search import Found, LeftOut, Names, Search, first_bytes
+from app.models.disk_search import Found, Names, Search, first_bytes
 from app.models.places import Layout, Place
+from app.models.row import UnusableFile
 
-__all__ = ["Found", "LeftOut", "discover"]
+__all__ = ["Found", "discover"]
 
 _MOST_BYTES = 1 << 20  # of a manifest or settings file
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
@@ -21,12 +22,12 @@ _OLLAMA = "application/vnd.ollama.image."
 _OLLAMA_HOST, _OLLAMA_NAMESPACE = "registry.ollama.ai", "library"
 
 
-def discover(places: Sequence[Place]) -> tuple[list[Found], list[LeftOut]]:
+def discover(places: Sequence[Place]) -> tuple[list[Found], list[UnusableFile]]:
     """Every model in `places`, in their order, and what was left out. Only first bytes of files are read."""
     search = Search()
     for place in places:
         _READERS[place.layout](search, place)
-    return search.found, search.left_out
+    return search.found, search.unusable
 
 
 def _read(path: Path | str) -> bytes:

@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 from app.models.chat_file import kind_by_name
 from app.models.places import Place
+from app.models.row import UnusableFile
 
 # A folder with more in it is hardly one for models, and listing it takes seconds.
 _MOST_ENTRIES = 200_000
@@ -44,15 +45,6 @@ class Found:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """What a person may look for and not find. reason: a sentence that says why, and what to do."""
-
-    path: Path
-    origin: str
-    reason: str
-
-
 def parts_of(path: str) -> tuple[str, ...]:
     """The files that the model at `path` consists of, by its name alone: itself, or all parts of a split."""
     match = _PART.search(path)
@@ -68,7 +60,7 @@ class Search:
 
     def __init__(self) -> None:
         self.found: list[Found] = []
-        self.left_out: list[LeftOut] = []
+        self.unusable: list[UnusableFile] = []
         self._seen: set[object] = set()
         self._names: set[str] = set()
         self._told: set[str] = set()
@@ -81,7 +73,7 @@ class Search:
             real = os.fspath(path)
         if real not in self._told:
             self._told.add(real)
-            self.left_out.append(LeftOut(Path(path), origin, reason))
+            self.unusable.append(UnusableFile(os.fspath(path), origin, reason))
 
     def listed(self, folder: Path | str, place: Place) -> tuple[list[str], list[str]]:
         """Names of the files and of the folders in a folder, in order, links last: what they lead to may be

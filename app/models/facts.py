@@ -9,7 +9,7 @@ import contextlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 import platformdirs
@@ -20,31 +20,13 @@ from app.models.chat_file import chat_problem
 from app.models.disk_search import parts_of
 from app.models.gguf import Header, read_header
 from app.models.loadable import load_problem
+from app.models.row import Facts
 
-VERSION = 2
+VERSION = 3
 # Files that are kept: those asked for longest ago make room.
 _MOST = 2000
 # Of a name that a file gives itself, which may be as long as it likes.
 _MOST_CHARACTERS = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What a file's header says; None where it says nothing.
-
-    context_length: tokens it was trained for. vocabulary_size: tokens. parameters: of all parts. problem: a
-    sentence that says why it cannot be chatted with; None where it can be. memory_kind: see memory_kind.py.
-    """
-
-    architecture: str | None = None
-    quantisation: str | None = None
-    context_length: int | None = None
-    layers: int | None = None
-    vocabulary_size: int | None = None
-    parameters: int | None = None
-    name: str | None = None
-    problem: str | None = None
-    memory_kind: str | None = None
 
 
 def facts_file() -> Path:
@@ -90,8 +72,7 @@ def _look(path: Path) -> tuple[Facts, bool]:
         quantisation=header.quantisation,
         context_length=header.context_length,
         layers=header.block_count,
-        vocabulary_size=header.vocabulary_size,
-        name=_cut(header.name),
+        title=_cut(header.name),
     )
     try:
         found = replace(found, parameters=_parameters(header) or None)

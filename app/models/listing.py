@@ -6,20 +6,20 @@ import os
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from app.errors import SpecchatError
-from app.models.catalogue import Entry, Part, catalogue, shipped_catalogue
-from app.models.discovery import Found, LeftOut, discover
+from app.models.catalogue import Entry, Part, catalogue, offered, shipped_catalogue
+from app.models.discovery import Found, discover
 from app.models.estimate import Copies
-from app.models.facts import Facts, facts_of
+from app.models.facts import facts_of
 from app.models.fit import Memory, fit
 from app.models.gguf import Header, read_header
 from app.models.hub import downloaded
 from app.models.pairs import pair_problem
 from app.models.places import places
-from app.models.row import Draft, Listing, Partner, Passed, Room, Row
+from app.models.row import DraftOption, Facts, Listing, Partner, Room, Row
 
 # The quantisation in a file's name, for files that are not here.
 _QUANTISATION = re.compile(r"(?:^|[-._])((?:UD-)?I?Q\d\w*|B?F16|F32|MXFP4\w*)(?=[-.]|$)", re.IGNORECASE)
@@ -46,7 +46,7 @@ def look(
         entries: Mapping[str, Entry] = catalogue()
     except SpecchatError as error:
         entries, fault = shipped_catalogue(), str(error)
-    found, left_out = discover(places(os.environ, Path(os.path.expanduser("~")), sys.platform, folders))
+    found, unusable = discover(places(os.environ, Path(os.path.expanduser("~")), sys.platform, folders))
     found = [*found, *_more(found, bundled, "bundled"), *_more(found, named, "file")]
     known: dict[Path, Facts] = {}
     for number, (path, facts) in enumerate(facts_of([each.path for each in found])):
@@ -63,7 +63,7 @@ def look(
     listed = rows(found, known, headers, entries, here, memory, copies)
     if here_only:
         listed = tuple(row for row in listed if row.path)
-    return Listing(listed, tuple(_passed(each) for each in left_out), fault)
+    return Listing(listed, tuple(unusable), fault)
 
 
 def rows(
@@ -84,7 +84,7 @@ def rows(
     by_file = {_real(each.path): each for each in found}
     listed: list[Row] = []
     of_catalogue: set[str] = set()
-    for entry in entries.values():
+    for entry in offered(entries):
         file = by_file.get(_real(here[entry.target])) if entry.target in here else None
         if file is not None:
             of_catalogue.add(_real(file.path))
@@ -101,7 +101,7 @@ def rows(
             whole.append(row)
             continue
         others = [
-            Draft(names.get(str(each.path), each.name), str(each.path), each.size, problem)
+            DraftOption(names.get(str(each.path), each.name), str(each.path), each.size, problem)
             for each in drafts
             if _real(each.path) != _real(header.path)
             for problem in (_pair(header, headers[each.path]),)
@@ -131,17 +131,16 @@ def _shortened(listed: Sequence[Row]) -> list[Row]:
 def _of_entry(
     entry: Entry, file: Found | None, known: Mapping[Path, Facts], here: Mapping[Part, Path], memory: Memory
 ) -> Row:
-    partner = None
-    if entry.draft is not None:
-        path = here.get(entry.draft)
-        partner = Partner(entry.kind, entry.draft.file, entry.draft.size, str(path) if path else None)
-    elif entry.kind != "draft":
-        partner = Partner(entry.kind, "", 0, str(file.path) if file else None)
     if file is None:
-        row = Row(entry.name, "", None, entry.target.size, quantisation=_quantisation(entry.target.file))
+        quantisation = _quantisation(entry.target.file)
+        row = Row(name=entry.name, origin="", path=None, size=entry.target.size, quantisation=quantisation)
         row = replace(row, room=_catalogue_room(entry, memory))
     else:
         row = replace(_of_file(file, known[file.path]), name=entry.name)
+    partner = None
+    for draft in entry.parts[1:]:
+        path = here.get(draft)
+        partner = Partner(draft.file, draft.size, str(path) if path else None)
     return replace(
         row,
         partner=partner,
@@ -160,14 +159,7 @@ def _of_file(file: Found, facts: Facts) -> Row:
         origin=file.origin,
         path=str(file.path),
         size=file.size,
-        title=facts.name,
-        architecture=facts.architecture,
-        quantisation=facts.quantisation,
-        context_length=facts.context_length,
-        layers=facts.layers,
-        parameters=facts.parameters,
-        memory_kind=facts.memory_kind,
-        problem=facts.problem,
+        **asdict(facts),
     )
 
 
@@ -230,10 +222,6 @@ def _more(found: Sequence[Found], path: Path | None, origin: str) -> list[Found]
         return [Found(path, path.name, origin, path.stat().st_size)]
     except OSError:
         return []
-
-
-def _passed(left: LeftOut) -> Passed:
-    return Passed(str(left.path), left.origin, left.reason)
 
 
 def _real(path: Path) -> str:

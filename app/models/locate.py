@@ -14,12 +14,13 @@ from app.errors import SpecchatError
 from app.llama.settings import ModelSettings
 from app.models.catalogue import Entry, Part, catalogue
 from app.models.chat_file import chat_problem
-from app.models.discovery import Found, LeftOut, discover
+from app.models.discovery import Found, discover
 from app.models.gguf import Header, read_header
 from app.models.hub import downloaded, parse_part
 from app.models.loadable import load_problem
 from app.models.pairs import token_problem
 from app.models.places import places
+from app.models.row import UnusableFile
 from app.settings.fields import nearest, shown
 
 if TYPE_CHECKING:
@@ -130,12 +131,12 @@ def _file_of(part: Part, folders: Sequence[Path]) -> Path | None:
 
 def _found_by_name(name: str, folders: Sequence[Path]) -> Path | None:
     """The file on the disk that is called so, or the one model of the repository that is."""
-    found, left_out = _discovered(folders)
+    found, unusable = _discovered(folders)
     for each in found:
         if each.name == name:
             return each.path
-    for left in left_out:
-        if name and (left.path.name == name or left.reason.startswith(f"{name} ")):
+    for left in unusable:
+        if name and (os.path.basename(left.path) == name or left.reason.startswith(f"{name} ")):
             raise SpecchatError(clean(left.reason))
     models = [each for each in found if each.name.startswith(f"{name}:") and _chats(each.path)]
     if len(models) > 1:
@@ -144,7 +145,7 @@ def _found_by_name(name: str, folders: Sequence[Path]) -> Path | None:
     return models[0].path if models else None
 
 
-def _discovered(folders: Sequence[Path]) -> tuple[list[Found], list[LeftOut]]:
+def _discovered(folders: Sequence[Path]) -> tuple[list[Found], list[UnusableFile]]:
     return discover(places(os.environ, Path(os.path.expanduser("~")), sys.platform, folders))
 
 

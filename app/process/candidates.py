@@ -7,10 +7,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from app.errors import SpecchatError
-from app.models.facts import Facts, facts_of
+from app.models.facts import facts_of
 from app.models.gguf import Header, read_header
 from app.models.locate import bundled_model
 from app.models.pairs import token_problem
+from app.models.row import Facts
 from app.process.messages import Candidate
 
 # A folder of more model files than this is a mistake in the settings.

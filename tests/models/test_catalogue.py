@@ -11,6 +11,7 @@ import pytest
 
 from app.errors import SpecchatError
 from app.models.catalogue import (
+    RUNNABLE,
     Kind,
     Part,
     catalogue,
@@ -18,6 +19,7 @@ from app.models.catalogue import (
     shipped_catalogue,
     user_catalogue_file,
 )
+from proposers.registry import KINDS
 
 SHIPPED = Path(__file__).parents[2] / "models.toml"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -68,6 +70,11 @@ def test_what_is_shipped_is_whole() -> None:
     assert entries["qwen3-8b-eagle3"].target == entries["qwen3-8b"].target
     assert entries["qwen3.5-4b"].draft is None and entries["qwen3.5-4b"].memory_kind == "hybrid"
     assert not entries["qwen3-8b"].unverified and entries["qwen3-14b"].unverified
+
+
+def test_what_can_run_is_what_has_a_proposer() -> None:
+    """Lost otherwise: a head that is not offered though a proposer can run it, or offered in vain."""
+    assert set(RUNNABLE) == set(get_args(Kind)) & set(KINDS)
 
 
 def test_sizes_are_gigabytes_in_the_file_and_bytes_after(tmp_path: Path) -> None:

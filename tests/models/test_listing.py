@@ -98,18 +98,28 @@ def test_an_entry_of_the_catalogue_that_is_here_is_one_row(tmp_path: Path) -> No
 
 def test_an_entry_that_is_not_here(tmp_path: Path) -> None:
     """Lost otherwise: gigabytes are downloaded for a model that memory cannot hold."""
-    head = replace(ENTRY, name="head", draft=None, kind="mtp", unverified=True, memory_kind="hybrid")
+    target = replace(TARGET, file="head.gguf")
+    head = replace(ENTRY, name="head", target=target, draft=None, kind="mtp")
+    head = replace(head, unverified=True, memory_kind="hybrid")
     listed = rows_of(big=ENTRY, head=head)
     assert listed["big"].missing == 150_000 and listed["big"].parts == (TARGET, DRAFT)
     assert listed["big"].quantisation == "Q4_K_M" and listed["big"].path is None
     assert listed["big"].partner is not None and listed["big"].partner.words == "small-Q8_0"
-    assert listed["head"].partner is not None and listed["head"].partner.words == "MTP head in the file"
     assert listed["head"].unverified and listed["head"].memory_kind == "hybrid"
     assert listed["big"].room == Room(True, 5_000_000_000)
     short = rows_of(big=ENTRY, memory=Memory(4_000_000_000))["big"].room
     assert short is not None and short.words == "no, 5.0 GB"
     spread = rows_of(big=ENTRY, memory=Memory(4_000_000_000, (4_000_000_000,)))["big"].room
     assert spread is not None and spread.fits
+
+
+def test_a_head_that_nothing_can_run_is_not_offered(tmp_path: Path) -> None:
+    """Lost otherwise: gigabytes of a head that no proposer can use, or one model offered twice."""
+    head = replace(ENTRY, name="head", kind="eagle3")
+    alone = replace(head, name="alone", target=replace(TARGET, file="alone.gguf"))
+    listed = rows_of(big=ENTRY, head=head, alone=alone)
+    assert list(listed) == ["big", "alone"]
+    assert listed["alone"].partner is None and listed["alone"].parts == (alone.target,)
 
 
 def test_memory_that_is_short_is_told(tmp_path: Path) -> None:
@@ -151,7 +161,7 @@ def test_look_finds_what_is_on_the_disk(own_home: Path) -> None:
     assert here["org/big-GGUF"].path is not None and os.path.samefile(here["org/big-GGUF"].path, target)
     assert here["org/big-GGUF"].file_name == "org/big-GGUF:big-Q4_K_M.gguf"
     assert told[-1] == (4, 4) and listing.fault is None
-    assert [each.reason.startswith("bad.gguf is not a GGUF file") for each in listing.passed] == [True]
+    assert [each.reason.startswith("bad.gguf is not a GGUF file") for each in listing.unusable] == [True]
     assert {"qwen3-8b", "llama-3.1-8b"} <= {row.name for row in listing.rows}
     only_here = look([folder], PLENTY, here_only=True)
     assert all(row.path for row in only_here.rows)

@@ -194,9 +194,7 @@ class ModelScreen(Picker[ModelChoice | None]):
             self._warned = row
             self.say("This may not fit into memory: press Enter again to load it anyway.", problem=True)
         else:
-            partner = row.partner
-            draft = partner.path if partner and partner.kind == "draft" else None
-            self.dismiss(ModelChoice(row.path, draft))
+            self.dismiss(ModelChoice(row.path, row.partner.path if row.partner else None))
 
     def action_leave(self) -> None:
         """Stay with the model that is loaded."""
@@ -265,8 +263,7 @@ class ModelScreen(Picker[ModelChoice | None]):
         row = self._chosen
         if event.error is None and row is not None and self.is_active:
             paths = [*([row.path] if row.path else []), *map(str, event.paths)]
-            with_draft = row.partner is not None and row.partner.kind == "draft" and len(paths) > 1
-            self.dismiss(ModelChoice(paths[0], paths[1] if with_draft else None))
+            self.dismiss(ModelChoice(paths[0], paths[1] if len(paths) > 1 else None))
             return
         self._turn("question")
         if event.error is None:
