@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from app.arguments import Parser
 from app.chat.gate import clean
 from app.errors import SpecchatError
-from app.models.catalogue import Entry, Part, catalogue
-from app.models.hub import parse_part
+from app.models.catalogue import Entry, catalogue
+from app.models.hub import Part, parse_part
 from app.models.hub_faults import MissingError
 from app.models.pull import pull, readable, readable_time
 from app.models.transfer import Progress

@@ -10,8 +10,8 @@ from app.arguments import Parser, ask
 from app.chat.gate import clean
 from app.commands.pull import find
 from app.errors import SpecchatError, UsageError
-from app.models.catalogue import Entry, Part, catalogue
-from app.models.hub import downloaded
+from app.models.catalogue import Entry, catalogue
+from app.models.hub import Part, downloaded
 from app.models.pull import readable
 from app.models.removal import remove
 

@@ -16,6 +16,7 @@ from typing import Literal, NoReturn, TypeAlias, cast, get_args
 
 from app.chat.gate import clean
 from app.errors import SpecchatError
+from app.models.hub import Part, file_problem, repository_problem, revision_problem
 from app.settings.fields import nearest, shown
 from app.settings.file import load_toml, settings_path
 from app.settings.scan import line_of, scan
@@ -29,24 +30,8 @@ RUNNABLE: frozenset[Kind] = frozenset({"draft"})
 _Path: TypeAlias = tuple[str, ...]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-# What the hub allows; two dots or hyphens in a row would make another name of the folder that keeps it.
-_REPOSITORY = re.compile(r"(?!.*(?:\.\.|--))[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_][\w.-]*", re.ASCII)
-_REVISION = re.compile(r"[0-9a-f]{40}")
-# Signs that separate folders, or name drives and streams, on one system or another.
-_FORBIDDEN_IN_FILES = frozenset('\\:*?"<>|')
 _GIGABYTE = 1_000_000_000
 _MOST_GIGABYTES = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A file on Hugging Face. size: bytes, rounded as its page shows it. revision: the commit to take, None
-    for whatever is newest."""
-
-    repository: str
-    file: str
-    size: int
-    revision: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,19 +157,18 @@ class _Reader:
             return self._same(at, fields)
         self._check_keys(at, fields, ("repository", "file", "size"), ("revision",), "same_as")
         repository = self._text_at((*at, "repository"), fields["repository"])
-        if not _REPOSITORY.fullmatch(repository):
-            self._fail((*at, "repository"), f"repository is {shown(repository)}: write it as org/repo.")
         file = self._text_at((*at, "file"), fields["file"])
-        problem = _file_problem(file)
-        if problem:
-            self._fail((*at, "file"), f"file is {shown(file)}: {problem}.")
         revision = fields.get("revision")
-        if revision is not None and not (isinstance(revision, str) and _REVISION.fullmatch(revision)):
-            self._fail(
-                (*at, "revision"),
-                f"revision is {shown(revision)}: give the 40 digits (0-9, a-f) of a commit, or leave it out.",
-            )
-        return Part(repository, file, self._gigabytes((*at, "size"), fields["size"]), revision)
+        problems = {
+            "repository": repository_problem(repository),
+            "file": file_problem(file),
+            "revision": None if revision is None else revision_problem(revision),
+        }
+        for key, problem in problems.items():
+            if problem:
+                self._fail((*at, key), f"{key} is {shown(fields[key])}: {problem}.")
+        size = self._gigabytes((*at, "size"), fields["size"])
+        return Part(repository, file, size, None if revision is None else str(revision))
 
     def _same(self, at: _Path, fields: Mapping[str, object]) -> Part:
         """The same part of another entry, which must say itself what it is."""
@@ -259,16 +243,6 @@ class _Reader:
         places = [each.key for each in scan(self._text) if each.path[: len(at)] == at]
         line = line_of(self._text, places[0] if places else 0)
         raise SpecchatError(f"{self._label} line {line}: {message}")
-
-
-def _file_problem(file: str) -> str | None:
-    """What to write instead of this name of a file in a repository; None where it is one."""
-    if not file.lower().endswith(".gguf"):
-        return "name a file that ends in .gguf"
-    parts = file.split("/")
-    if any(not part.strip(" .") for part in parts) or _FORBIDDEN_IN_FILES.intersection(file):
-        return "write its path in the repository, with / between folders and no . or .. in it"
-    return None
 
 
 def _short(key: str) -> str:

@@ -85,6 +85,16 @@ def _jan_names(parts: tuple[str, ...]) -> Names:
     return ("/".join(parts[:-1] if len(parts) > 1 and parts[-1].lower() == "model.gguf" else parts),)
 
 
+def _downloads(search: Search, place: Place) -> None:
+    for folder, parts, files in search.folders(place.path, place):
+        for file in files:
+            if len(parts) >= 3 and file.endswith(".incomplete"):
+                inner = "/".join((*parts[3:], file.removesuffix(".incomplete")))
+                name = f"{parts[0]}/{parts[1]}:{inner}"
+                reason = f"{name} is not downloaded whole; run: specchat pull {name}"
+                search.leave_out(Path(folder, file), place.origin, reason)
+
+
 def _tree(search: Search, place: Place) -> None:
     if os.path.isdir(place.path / "manifests") and os.path.isdir(place.path / "blobs"):
         _ollama(search, Place("Ollama", "ollama", place.path))
@@ -213,6 +223,7 @@ _READERS: Mapping[Layout, Callable[[Search, Place], None]] = {
     "hub": _hub,
     "flat": _flat,
     "tree": _tree,
+    "downloads": _downloads,
     "lm-studio": _lm_studio,
     "lm-studio-pointer": _lm_studio_pointer,
     "ollama": _ollama,

@@ -11,8 +11,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from app.errors import SpecchatError
-from app.models.catalogue import Part
-from app.models.hub import Hub
+from app.models.hub import Hub, Part
 
 if TYPE_CHECKING:
     from huggingface_hub.errors import HfHubHTTPError

@@ -10,13 +10,13 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from app.errors import SpecchatError
-from app.models.catalogue import Entry, Part, catalogue, offered, shipped_catalogue
+from app.models.catalogue import Entry, catalogue, offered, shipped_catalogue
 from app.models.discovery import Found, discover
 from app.models.estimate import Copies
 from app.models.facts import facts_of
 from app.models.fit import Memory, fit
 from app.models.gguf import Header, read_header
-from app.models.hub import downloaded
+from app.models.hub import Part, downloaded
 from app.models.pairs import pair_problem
 from app.models.places import places
 from app.models.row import DraftOption, Facts, Listing, Partner, Room, Row

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from app.chat.gate import clean
 from app.errors import SpecchatError
 from app.llama.settings import ModelSettings
-from app.models.catalogue import Entry, Part, catalogue
+from app.models.catalogue import Entry, catalogue
 from app.models.chat_file import chat_problem
 from app.models.discovery import Found, discover
 from app.models.gguf import Header, read_header
-from app.models.hub import downloaded, parse_part
+from app.models.hub import Part, downloaded, parse_part
 from app.models.loadable import load_problem
 from app.models.pairs import token_problem
 from app.models.places import places
@@ -142,7 +142,12 @@ def _found_by_name(name: str, folders: Sequence[Path]) -> Path | None:
     if len(models) > 1:
         names = ", ".join(clean(each.name) for each in models)
         raise SpecchatError(f"{clean(name)} has several models on this disk: name one of {names}.")
-    return models[0].path if models else None
+    if not models:
+        for left in unusable:
+            if left.reason.startswith(f"{name}:"):
+                raise SpecchatError(clean(left.reason))
+        return None
+    return models[0].path
 
 
 def _discovered(folders: Sequence[Path]) -> tuple[list[Found], list[UnusableFile]]:

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.errors import SpecchatError
-from app.models.catalogue import Part
-from app.models.hub import Hub, Shelf, check_hub, check_part, downloaded, hub_of
+from app.models.hub import CachedFile, Hub, Part, check_hub, check_part, downloaded, hub_of
 from app.models.hub_faults import NoNetworkError, Patience, StoppedError, persist
 from app.models.transfer import Meter, Partial, Progress, Remote, ask, digest_of, hash_bytes, receive
 
@@ -28,12 +27,12 @@ _SLICE_SECONDS = 0.2
 class _Wanted:
     """A file that is not here, and what the hub says of it."""
 
-    shelf: Shelf
+    file: CachedFile
     remote: Remote
 
     @property
     def partial(self) -> Path:
-        return self.shelf.partial(self.remote.etag)
+        return self.file.partial(self.remote.etag)
 
 
 def pull(
@@ -74,7 +73,7 @@ class _Pull:
         found = {part: self._find(part) for part in dict.fromkeys(parts)}
         self._check_room([each for each in found.values() if isinstance(each, _Wanted)])
         paths = {
-            part: each if isinstance(each, Path) else self._bring(each.shelf, each.remote)
+            part: each if isinstance(each, Path) else self._bring(each.file, each.remote)
             for part, each in found.items()
         }
         return [paths[part] for part in parts]
@@ -82,9 +81,9 @@ class _Pull:
     def _find(self, part: Part) -> Path | _Wanted:
         """The file, if it is here and right; else what the hub says of it."""
         check_part(part)
-        shelf = Shelf(self.hub, part)
+        file = CachedFile(self.hub, part)
         here = downloaded(part, self.hub)
-        if here is not None and part.revision is not None and shelf.is_known(here):
+        if here is not None and part.revision is not None and file.is_known(here):
             # What a commit holds never changes: nobody need be asked.
             return here
         meter = self._meter(part, part.size)
@@ -100,69 +99,65 @@ class _Pull:
             if here is None:
                 raise
             return here
-        return self._look(shelf, remote) or _Wanted(shelf, remote)
+        return self._look(file, remote) or _Wanted(file, remote)
 
-    def _look(self, shelf: Shelf, remote: Remote) -> Path | None:
+    def _look(self, file: CachedFile, remote: Remote) -> Path | None:
         """The file, if what is here is what the hub has. What has its place and not its bytes is deleted."""
-        blob, pointer = shelf.blob(remote.etag), shelf.pointer(remote.commit)
+        blob, pointer = file.blob(remote.etag), file.pointer(remote.commit)
         here = blob if os.path.lexists(blob) else pointer
         if not os.path.lexists(here):
             return None
-        if not self._is_right(shelf, remote, here):
+        if not self._is_right(file, remote, here):
             here.unlink()
             return None
-        path = shelf.link(remote.etag, remote.commit)
-        shelf.remember(shelf.part.revision or "main", remote.commit)
-        return path
+        return file.link(remote.etag, remote.commit)
 
-    def _is_right(self, shelf: Shelf, remote: Remote, here: Path) -> bool:
+    def _is_right(self, file: CachedFile, remote: Remote, here: Path) -> bool:
         if not here.is_file() or here.stat().st_size != remote.size:
             return False
-        if shelf.is_verified(remote.etag, here):
+        if file.is_verified(remote.etag, here):
             return True
         # Another program brought it. It is read once.
         digest = digest_of(remote)
-        with here.open("rb") as file:
-            hash_bytes(file.read, digest, self._meter(shelf.part, remote.size))
+        with here.open("rb") as opened:
+            hash_bytes(opened.read, digest, self._meter(file.part, remote.size))
         if digest.hexdigest() != remote.etag:
             return False
-        shelf.set_verified(remote.etag, here)
+        file.set_verified(remote.etag, here)
         return True
 
     def _check_room(self, wanted: Sequence[_Wanted]) -> None:
-        """Raises SpecchatError where the disk has no room for what is missing of all files."""
+        """Raises SpecchatError where a disk has no room for what is missing of all files."""
         missing = {each.partial: each.remote.size - _size(each.partial) for each in wanted}
-        needed = sum(max(0, size) for size in missing.values())
-        folder = self.hub.cache
-        while not folder.exists():
-            folder = folder.parent
-        free = shutil.disk_usage(folder).free
-        if needed > free:
-            raise SpecchatError(
-                f"The disk has no room: {readable(needed)} are still to come and {folder} has "
-                f"{readable(free)} free. Make room, or set HF_HOME to a folder on another disk."
-            )
+        own, cache = _existing(self.hub.own), _existing(self.hub.cache)
+        needed = {own: sum(max(0, size) for size in missing.values())}
+        if own.stat().st_dev != cache.stat().st_dev:
+            needed[cache] = sum(each.remote.size for each in wanted)
+        for folder, size in needed.items():
+            free = shutil.disk_usage(folder).free
+            if size > free:
+                raise SpecchatError(
+                    f"The disk has no room: {readable(size)} are still to come and {folder} has "
+                    f"{readable(free)} free. Make room, or set HF_HOME to a folder on another disk."
+                )
 
-    def _bring(self, shelf: Shelf, remote: Remote) -> Path:
+    def _bring(self, file: CachedFile, remote: Remote) -> Path:
         """Download the file, unless another program is quicker; its path."""
-        blob = shelf.blob(remote.etag)
-        blob.parent.mkdir(parents=True, exist_ok=True)
-        meter = self._meter(shelf.part, remote.size)
+        meter = self._meter(file.part, remote.size)
 
         def wait() -> None:
             # Another program downloads this very file.
-            meter.tell(_size(shelf.partial(remote.etag)), "waiting")
+            meter.tell(_size(file.partial(remote.etag)), "waiting")
 
-        with shelf.lock(remote.etag, wait):
-            path = self._look(shelf, remote)
+        with file.lock(remote.etag, wait):
+            path = self._look(file, remote)
             if path is None:
-                with closing(Partial(shelf.partial(remote.etag), remote, meter)) as partial:
-                    self._fill(shelf.part, remote, partial, meter)
-                    partial.finish(blob)
-                shelf.set_verified(remote.etag, blob)
-                path = shelf.link(remote.etag, remote.commit)
-                shelf.remember(shelf.part.revision or "main", remote.commit)
-        shelf.drop_partials(keep=remote.etag)
+                with closing(Partial(file.partial(remote.etag), remote, meter)) as partial:
+                    self._fill(file.part, remote, partial, meter)
+                    partial.finish(file.blob(remote.etag))
+                file.set_verified(remote.etag, file.blob(remote.etag))
+                path = file.link(remote.etag, remote.commit)
+        file.drop_partials(keep=remote.etag)
         return path
 
     def _fill(self, part: Part, remote: Remote, partial: Partial, meter: Meter) -> None:
@@ -206,6 +201,13 @@ def _size(path: Path) -> int:
         return path.stat().st_size
     except OSError:
         return 0
+
+
+def _existing(folder: Path) -> Path:
+    """The folder, or the nearest one above it that is there."""
+    while not folder.exists():
+        folder = folder.parent
+    return folder
 
 
 def _disk_fault(error: OSError, cache: Path) -> SpecchatError:

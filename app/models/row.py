@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from app.models.catalogue import Part
+    from app.models.hub import Part
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -13,8 +14,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from app.errors import SpecchatError
-from app.models.catalogue import Part
-from app.models.hub import Hub
+from app.models.hub import Hub, Part
 from app.models.hub_faults import Later, fault_of, network_errors
 
 _SECONDS = 20.0
@@ -119,6 +119,7 @@ class Partial:
 
     def __init__(self, path: Path, remote: Remote, meter: Meter) -> None:
         """Opens what an earlier download left, and hashes it. Close it whatever happens."""
+        path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
         self._remote = remote
         self._digest = digest_of(remote)
@@ -148,7 +149,7 @@ class Partial:
         self._file.close()
 
     def delete(self) -> None:
-        """Take the file away: its bytes are wrong."""
+        """Remove the file: its bytes are wrong."""
         self._file.close()
         self._path.unlink()
 
@@ -158,11 +159,18 @@ class Partial:
         return self.done == self._remote.size and self._digest.hexdigest() == self._remote.etag
 
     def finish(self, blob: Path) -> None:
-        """Let it be the blob. The bytes reach the disk first: a blob is whole after a power cut too."""
+        """Make it the blob. The bytes reach the disk first: a blob is whole after a power cut too."""
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
-        os.replace(self._path, blob)
+        # Where the cache is on another disk this copies: to a name that is known as unfinished.
+        beside = blob.with_name(f"{blob.name}.{os.getpid()}.incomplete")
+        try:
+            blob.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(self._path, beside)
+            os.replace(beside, blob)
+        finally:
+            beside.unlink(missing_ok=True)
 
 
 def ask(part: Part, hub: Hub) -> Remote:

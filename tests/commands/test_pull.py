@@ -19,9 +19,10 @@ from app.commands import pull as pull_command
 from app.commands import remove as remove_command
 from app.commands.pull import progress_line
 from app.errors import SpecchatError, UsageError
-from app.models.catalogue import Entry, Part, catalogue
-from app.models.hub import downloaded, hub_of
+from app.models.catalogue import Entry, catalogue
+from app.models.hub import Part, downloaded, hub_of
 from app.models.hub_faults import MissingError
+from app.models.locate import find_model
 from app.models.transfer import Progress
 from tests.command import running
 from tests.models.hub_server import Fault, Gate, HubServer, hub_server
@@ -103,6 +104,7 @@ def test_pull_and_remove(server: HubServer, capsys: pytest.CaptureFixture[str]) 
     assert here("one") == [False, False]
     # Nothing of it is left but the locks, whose files others may hold.
     assert [path for path in cache().rglob("*") if path.is_file() and path.suffix != ".lock"] == []
+    assert list(hub_of(os.environ).own.rglob("*.*")) == []
     with pytest.raises(SpecchatError, match="nothing to remove"):
         remove_command.main(["one", "--yes"])
 
@@ -190,7 +192,7 @@ def wait_for_partial() -> list[Path]:
     """The file that a download writes, once something is in it."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        found = list(cache().glob("*/blobs/*.incomplete"))
+        found = list(hub_of(os.environ).own.rglob("*.incomplete"))
         if any(path.stat().st_size for path in found):
             return found
         time.sleep(0.01)
@@ -250,8 +252,11 @@ def test_a_stopped_download_is_removed(server: HubServer, capsys: pytest.Capture
     server.faults["GET"] = [Fault(), Fault(404)]
     with pytest.raises(SpecchatError):
         pull_command.main(["org/one:one.gguf"])
-    [left] = cache().rglob("*.incomplete")
+    [left] = hub_of(os.environ).own.rglob("*.incomplete")
     assert left.stat().st_size == 1_000_000
+    for name in ("org/one:one.gguf", "org/one"):
+        with pytest.raises(SpecchatError, match=r"whole; run: specchat pull org/one:one\.gguf"):
+            find_model(name)
     assert remove_command.main(["one", "--yes"]) == 0
     assert "1 MB freed" in capsys.readouterr().err and not left.exists()
 

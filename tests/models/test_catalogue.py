@@ -13,12 +13,12 @@ from app.errors import SpecchatError
 from app.models.catalogue import (
     RUNNABLE,
     Kind,
-    Part,
     catalogue,
     read_catalogue,
     shipped_catalogue,
     user_catalogue_file,
 )
+from app.models.hub import Part
 from proposers.registry import KINDS
 
 SHIPPED = Path(__file__).parents[2] / "models.toml"

@@ -78,6 +78,7 @@ def test_every_program_has_its_folder_on_linux() -> None:
         "Ollama": ["/h/.ollama/models", "/usr/share/ollama/.ollama/models"],
         "Jan": ["/h/.local/share/Jan"],
         "specchat": ["/h/.local/share/specchat/models"],
+        "specchat downloads": ["/h/.cache/huggingface/assets/specchat/downloads"],
     }
 
 

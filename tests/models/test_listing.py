@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from app.models.catalogue import Entry, Part
+from app.models.catalogue import Entry
 from app.models.discovery import Found
 from app.models.facts import facts
 from app.models.fit import Memory
 from app.models.gguf import read_header
+from app.models.hub import Part
 from app.models.listing import look, rows
 from app.models.row import Room, Row, readable_context, readable_count
 from tests.tiny import write_tiny

@@ -7,6 +7,7 @@ import hashlib
 import os
 import random
 import shutil
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,8 +19,7 @@ import huggingface_hub
 import pytest
 
 from app.errors import SpecchatError, UsageError
-from app.models.catalogue import Part
-from app.models.hub import Hub, Shelf, check_part, downloaded, hub_of, parse_part
+from app.models.hub import CachedFile, Hub, Part, check_part, downloaded, hub_of, parse_part
 from app.models.hub_faults import MissingError, NoNetworkError, Patience, StoppedError, retry_after
 from app.models.pull import pull
 from app.models.transfer import Progress, extent
@@ -48,7 +48,7 @@ class Puller:
     @property
     def left(self) -> list[Path]:
         """What downloads that did not end have left."""
-        return list(self.hub.cache.glob("**/*.incomplete"))
+        return [path for path in self.hub.own.glob("downloads/**/*") if path.is_file()]
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def puller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Puller]:
     with hub_server() as server:
         server.add(REPOSITORY, FILE, DATA, COMMIT)
         server.add(DRAFT.repository, DRAFT.file, DATA[:300_000], "b" * 40)
-        yield Puller(server, Hub(server.address, tmp_path / "hub"))
+        yield Puller(server, Hub(server.address, tmp_path / "hub", tmp_path / "own"))
     huggingface_hub.close_session()
 
 
@@ -77,6 +77,37 @@ def test_target_and_draft(puller: Puller) -> None:
     assert puller.server.sent == SIZE + 300_000
     assert puller(PART, DRAFT) == [target, draft] and puller.server.sent == SIZE + 300_000
     assert puller.left == []
+
+
+def test_nothing_of_specchat_lies_in_the_shared_cache(puller: Puller) -> None:
+    """Lost otherwise: files that other programs count, show or delete, as they take them for their own."""
+    puller.server.faults["CDN"] = [Fault(cut=200_000)]
+    with suppress(SpecchatError):
+        puller(patience=AT_ONCE)
+    assert len(puller.left) == 1
+    assert [path for path in puller.hub.cache.rglob("*") if path.is_file() and path.suffix != ".lock"] == []
+    [path] = puller()
+    info = huggingface_hub.scan_cache_dir(puller.hub.cache)
+    assert info.warnings == []
+    [repository] = info.repos
+    assert repository.size_on_disk == SIZE and [each.commit_hash for each in repository.revisions] == [COMMIT]
+    kept = {each for each in puller.hub.cache.rglob("*") if each.is_file() and each.suffix != ".lock"}
+    theirs = {"blobs", "refs", COMMIT}
+    assert path in kept and {each.parent.name for each in kept} == theirs
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="stands in for another disk by its error")
+def test_a_cache_on_another_disk(puller: Puller, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lost otherwise: every download where HF_HUB_CACHE is on a disk of its own."""
+    rename = os.rename
+
+    def refuse(source: str | Path, target: str | Path) -> None:
+        if str(source).startswith(str(puller.hub.own)):
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", refuse)
+    assert puller()[0].read_bytes() == DATA and puller.left == []
 
 
 def test_other_programs_use_what_was_pulled(puller: Puller) -> None:
@@ -162,7 +193,7 @@ def test_a_rotten_start_is_found(puller: Puller) -> None:
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_start_that_is_all_or_too_long(puller: Puller, whole: bool) -> None:
     """Lost otherwise: a download that ended a moment before it was named, or any that others wrote into."""
-    left = Shelf(puller.hub, PART).partial(hashlib.sha256(DATA).hexdigest())
+    left = CachedFile(puller.hub, PART).partial(hashlib.sha256(DATA).hexdigest())
     left.parent.mkdir(parents=True)
     left.write_bytes(DATA if whole else DATA + b"more")
     assert puller()[0].read_bytes() == DATA
@@ -296,7 +327,7 @@ def test_server_faults_that_stay(puller: Puller) -> None:
 def test_no_network(puller: Puller) -> None:
     """Lost otherwise: a model that is here and refused, as the hub cannot be asked about it."""
     with hub_server() as gone:
-        nowhere = Hub(gone.address, puller.hub.cache)
+        nowhere = Hub(gone.address, puller.hub.cache, puller.hub.own)
     with pytest.raises(NoNetworkError, match=r"cannot be reached for model-Q4_K_M\.gguf"):
         pull([PART], puller.told.append, lambda: False, nowhere, HASTE)
     [path] = puller()
@@ -334,8 +365,8 @@ def test_two_at_once(puller: Puller) -> None:
 def test_a_file_of_another_program(puller: Puller, right: bool) -> None:
     """Lost otherwise: a broken file of another program used, or gigabytes read at each pull."""
     data = DATA if right else b"X" + DATA[1:]
-    shelf = Shelf(puller.hub, PART)
-    blob = shelf.blob(hashlib.sha256(DATA).hexdigest())
+    file = CachedFile(puller.hub, PART)
+    blob = file.blob(hashlib.sha256(DATA).hexdigest())
     blob.parent.mkdir(parents=True)
     blob.write_bytes(data)
     assert puller()[0].read_bytes() == DATA
@@ -480,7 +511,9 @@ def test_where_the_cache_is(tmp_path: Path) -> None:
         ({"XDG_CACHE_HOME": str(tmp_path)}, os.path.join(tmp_path, "huggingface", "hub")),
         ({"HF_HOME": ""}, os.path.join(home, ".cache", "huggingface", "hub")),
     ):
-        assert hub_of(variables) == Hub("https://huggingface.co", Path(expected))
+        hub = hub_of(variables)
+        assert (hub.endpoint, hub.cache) == ("https://huggingface.co", Path(expected))
+    assert hub_of({"HF_HOME": str(tmp_path)}).own == tmp_path / "assets" / "specchat"
     assert hub_of({"HF_ENDPOINT": "https://mirror.example/"}).endpoint == "https://mirror.example"
     with pytest.raises(UsageError, match="HF_ENDPOINT"):
         pull([PART], lambda _: None, lambda: False, hub_of({"HF_ENDPOINT": "mirror"}))

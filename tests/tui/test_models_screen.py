@@ -17,8 +17,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
 from app.errors import SpecchatError
-from app.models.catalogue import Part
-from app.models.hub import downloaded, hub_of
+from app.models.hub import Part, downloaded, hub_of
 from app.models.row import DraftOption, Listing, Partner, Room, Row
 from app.models.transfer import Progress
 from app.process.messages import Cancel, Done, FindModels, Load, Models

@@ -19,7 +19,7 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from app.errors import SpecchatError
-from app.models.catalogue import Part
+from app.models.hub import Part
 from app.models.hub_faults import StoppedError
 from app.models.pull import pull
 from app.models.row import Listing, Row
