@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from app.models.estimate import Copies, Estimate, Parts, estimate, has_window, on_cpu, parts, snapshots_worth
+from app.models.estimate import Copies, Estimate, Parts, on_cpu, parts, snapshots_worth
 from app.models.gguf import Header
-
-__all__ = ["DEFAULT_CONTEXT", "SMALLEST_CONTEXT", "Estimate", "Fit", "Memory", "estimate", "fit"]
+from app.models.shape import Shape
 
 # Context of a chat when none is asked for, as far as the model was trained with it, and the least that
 # is worth having.
@@ -93,32 +92,36 @@ def fit(
     that are loaded with it, such as a draft, each with a context as long. whole_window: layers with a sliding
     window keep all rows, which is chosen unless memory is short.
     """
+    headers = (header, *beside)
+    wanted = context_length or max(DEFAULT_CONTEXT, needed)
+    if context_length is None and header.context_length:
+        wanted = min(header.context_length, wanted)
 
     def fitted(whole: bool) -> Fit:
-        return _fit(
-            header,
-            memory,
-            context_length,
-            gpu_layers,
-            cache_type,
-            needed=needed,
-            beside=beside,
-            flash_attention=flash_attention,
-            mmap=mmap,
-            copies=copies,
-            whole_window=whole,
-        )
+        def pieces(length: int) -> list[Parts]:
+            return [
+                parts(
+                    each,
+                    length,
+                    cache_type,
+                    flash_attention=flash_attention,
+                    copies=copies,
+                    whole_window=whole or each is not header,
+                    snapshots=snapshots_worth(each) if each is header else 0,
+                )
+                for each in headers
+            ]
+
+        chosen = _choose(pieces, memory, wanted, context_length is not None, gpu_layers, cache_type, mmap)
+        return replace(chosen, whole_window=whole)
 
     chosen = fitted(whole_window is not False)
-    if whole_window is None and _is_short(chosen) and has_window(header):
+    is_short = any((chosen.problem, chosen.context_note, chosen.layers_note))
+    if whole_window is None and is_short and Shape(header).window:
         short = fitted(False)
         if _room(short) > _room(chosen):
             return replace(short, window_note=_WINDOW_NOTE)
     return chosen
-
-
-def _is_short(chosen: Fit) -> bool:
-    return any((chosen.problem, chosen.context_note, chosen.layers_note))
 
 
 def _room(chosen: Fit) -> tuple[bool, int, float]:
@@ -127,36 +130,17 @@ def _room(chosen: Fit) -> tuple[bool, int, float]:
     return chosen.problem is None, chosen.context_length, layers
 
 
-def _fit(
-    header: Header,
+def _choose(
+    pieces: Callable[[int], list[Parts]],
     memory: Memory,
-    context_length: int | None,
+    wanted: int,
+    fixed: bool,
     gpu_layers: int,
     cache_type: str,
-    *,
-    needed: int,
-    beside: Sequence[Header],
-    flash_attention: bool,
     mmap: bool,
-    copies: Copies | None,
-    whole_window: bool,
 ) -> Fit:
-    """The same for whole windows, or for such as are cut short."""
-    headers = (header, *beside)
-
-    def pieces(length: int) -> list[Parts]:
-        return [
-            parts(
-                each,
-                length,
-                cache_type,
-                flash_attention=flash_attention,
-                copies=copies,
-                whole_window=whole_window or each is not header,
-                snapshots=snapshots_worth(each) if each is header else 0,
-            )
-            for each in headers
-        ]
+    """The context and the layers on a GPU. pieces: of all models, by the length of the context. fixed: the
+    length `wanted` was asked for."""
 
     def need(length: int, count: int) -> _Need:
         each = [_need(held, count) for held in pieces(length)]
@@ -165,9 +149,6 @@ def _fit(
     def fits(length: int, count: int) -> bool:
         return _fits(need(length, count), memory)
 
-    wanted = context_length or max(DEFAULT_CONTEXT, needed)
-    if context_length is None and header.context_length:
-        wanted = min(header.context_length, wanted)
     least = min(SMALLEST_CONTEXT, wanted)
     every = len(pieces(least)[0].layers) + 1
     layers = 0 if not memory.gpus else every if gpu_layers < 0 else min(gpu_layers, every)
@@ -177,7 +158,7 @@ def _fit(
     if not fits(wanted, layers):
         steps = _most(lambda step: fits(least + step * _STEP, layers), (wanted - least) // _STEP)
         longest = least + steps * _STEP
-    length = longest if context_length is None else wanted
+    length = wanted if fixed else longest
     problem = context_note = layers_note = None
     if not fits(length, layers):
         shorter = longest if longest < length and fits(longest, layers) else None
@@ -195,25 +176,12 @@ def _fit(
     return Fit(
         context_length=length,
         gpu_layers=gpu_layers if gpu_layers >= 0 or whole else layers,
-        estimate=_sum(on_cpu(held, mmap=mmap) for held in pieces(length)),
+        estimate=sum((on_cpu(held, mmap=mmap) for held in pieces(length)), Estimate(0, 0, 0)),
         gpu=need(length, layers).gpu,
-        whole_window=whole_window,
         problem=problem,
         context_note=context_note,
         layers_note=layers_note,
     )
-
-
-def _sum(estimates: Iterable[Estimate]) -> Estimate:
-    total = Estimate(0, 0, 0)
-    for each in estimates:
-        total = Estimate(
-            total.weights + each.weights,
-            total.cache + each.cache,
-            total.buffers + each.buffers,
-            total.spare + each.spare,
-        )
-    return total
 
 
 def _need(held: Parts, count: int) -> _Need:

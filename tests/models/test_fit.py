@@ -24,9 +24,10 @@ from app.llama.placement import buffers, forget_buffers
 from app.llama.quantise import FileType
 from app.llama.settings import ContextSettings
 from app.loading import cpu_copies
-from app.models.estimate import has_window, parts, repacked_types, snapshots_worth, state_bytes
-from app.models.fit import DEFAULT_CONTEXT, SMALLEST_CONTEXT, Memory, estimate, fit
-from app.models.gguf import read_header
+from app.models.estimate import Copies, Estimate, on_cpu, parts, repacked_types, snapshots_worth
+from app.models.fit import DEFAULT_CONTEXT, SMALLEST_CONTEXT, Memory, fit
+from app.models.gguf import Header, read_header
+from app.models.shape import Shape
 from tests.architectures import write_architecture
 from tests.tiny import write_tiny
 
@@ -67,6 +68,13 @@ def bytes_used(path: Path, length: int, kind: str, rows: int, mmap: bool = True)
     command = [sys.executable, "-c", USE, str(path), str(length), kind, str(rows), str(mmap)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     return int(done.stdout)
+
+
+def estimate(
+    header: Header, length: int, kind: str, *, mmap: bool = True, copies: Copies | None = None
+) -> Estimate:
+    """What the model takes on the CPU."""
+    return on_cpu(parts(header, length, kind, copies=copies), mmap=mmap)
 
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="resident memory is read from /proc")
@@ -357,7 +365,7 @@ def test_windows_that_are_cut_short_take_less(
         told = reported(path, length, 1, True, monkeypatch, whole_window)
         held = parts(header, length, "f16", whole_window=whole_window)
         assert abs(sum(held.cache) - told.cache) < 0.02 * (1 << 20)
-    assert has_window(header) and not has_window(read_header(grouped(tmp_path / "shape.gguf")))
+    assert Shape(header).window and not Shape(read_header(grouped(tmp_path / "shape.gguf"))).window
 
 
 def test_a_context_is_longer_where_windows_are_cut_short(tmp_path: Path) -> None:
@@ -418,7 +426,11 @@ def test_snapshots_are_part_of_what_is_shown(tmp_path: Path) -> None:
     header = read_header(write_architecture(tmp_path / "m.gguf", "lfm2"))
     shown = fit(header, Memory(PLENTY), 256).estimate
     assert snapshots_worth(header) > 0
-    assert shown.cache - estimate(header, 256, "f16").cache == snapshots_worth(header) * state_bytes(header)
+    state = Shape(header).state_bytes
+    assert shown.cache - estimate(header, 256, "f16").cache == snapshots_worth(header) * state
+        shown.cache - estimate(header, 256, "f16").cache
+        == snapshots_worth(header) * Shape(header).state_bytes
+    )
 
 
 def test_copies_of_a_state_are_part_of_what_is_needed(tmp_path: Path) -> None:
@@ -430,11 +442,11 @@ def test_copies_of_a_state_are_part_of_what_is_needed(tmp_path: Path) -> None:
             context.forward([5, 6, 7, 8], rows=2)
             context.keep()
             context.mark()
-        assert context.state_bytes == pytest.approx(state_bytes(header), abs=1000)
+        assert context.state_bytes == pytest.approx(Shape(header).state_bytes, abs=1000)
         assert context._rewinder is not None
         held = context._rewinder.saved_bytes
     tokens = 256 * 128 + 288 * 155
-    assert 10 * state_bytes(header) < held <= parts(header, 256, "f16").rest - tokens
+    assert 10 * Shape(header).state_bytes < held <= parts(header, 256, "f16").rest - tokens
 
 
 def test_a_context_is_rounded_up_and_grows(tiny_path: Path) -> None:
