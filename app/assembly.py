@@ -506,7 +506,7 @@ class Assembly:
             if size > ASK_ABOVE_BYTES and not self._agree(f"{said} in {folder}. Write it?"):
                 raise UsageError(f"{said} and was not written: agree with --yes, or use --proposer lookup.")
             self._say(f"{said} in {folder}.")
-        copy = self._files["skip"] = write_skip(path, header, layers, folder)
+        copy = self._files["skip"] = write_skip(header, layers, folder)
         return self._open_with_context(
             self._stack,
             lambda settings: Model(copy, settings),

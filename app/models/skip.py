@@ -21,10 +21,12 @@ from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
 from app.errors import SpecchatError, UsageError
+from app.files import whole_file
 from app.models.chat_file import SKIPPED_LAYERS
 from app.models.gguf import Array, Header, Tensor
 from app.models.gguf_source import opened
 from app.models.gguf_types import ARRAY, BOOL, STRING, UINT32
+from app.models.shape import WINDOW_PATTERN, WINDOW_PERIODS
 
 # Architectures whose layers are all alike in llama.cpp (src/models/): a layer's number changes nothing.
 _ALIKE = frozenset(
@@ -36,15 +38,12 @@ _ALIKE = frozenset(
         *("mamba", "mamba2", "lfm2"),
     ]
 )
-# Every n-th layer attends to the whole context, the others to a window. The pattern follows the layer's
-# number, but may be given layer by layer, which keeps each layer's kind when the numbers change.
-_WINDOWED = {"gemma2": 2, "gemma3": 6, "gpt-oss": 2, "cohere2": 4, "olmo2": 4}
-# Every n-th layer attends, the others are recurrent, likewise.
-_RECURRENT = {"qwen35": 4}
+# Of so many layers one attends, the others are recurrent. This pattern, like that of windows, follows the
+# layers' numbers, but may be given layer by layer, which keeps each layer's kind when its number changes.
+_RECURRENT_PERIODS = {"qwen35": 4}
 # llama.cpp takes the attention scale of these from the number of layers.
 _SCALED_BY_DEPTH = {("gemma2", 46), ("gemma3", 62)}
 # Metadata that may be a list with a value for each layer (llama.cpp's get_key_or_arr and get_arr).
-_PATTERN = "attention.sliding_window_pattern"
 _RECURRENT_LAYERS, _INTERVAL = "attention.recurrent_layers", "full_attention_interval"
 _BY_LAYER = (
     "feed_forward_length",
@@ -53,7 +52,7 @@ _BY_LAYER = (
     "attention.head_count",
     "attention.head_count_kv",
     "deepstack_mapping",
-    _PATTERN,
+    WINDOW_PATTERN,
     _RECURRENT_LAYERS,
 )
 
@@ -70,11 +69,10 @@ Piece: TypeAlias = bytes | tuple[int, int]
 def skipped_layers_default(block_count: int) -> tuple[int, ...]:
     """Layers (from 0, ascending) to skip where nothing better was chosen; none of fewer than 8 layers.
 
-    A tenth of the layers, apart from each other, from 2/5 to 13/20 of the depth. The first and last
-    layers carry most: of the bundled model's 30, leaving out layer 1 alone keeps 15 % of the greedy
-    choices, layer 28 47 %, one of the middle mostly 70 to 80 % (240 tokens of two replies). Its default,
-    12, 14 and 17, keeps 67 %, the best of eight sets of three 71 %. Another measurement kept 73 % without
-    3 layers, 46 % without 6, 11 % without 10. Models differ, so a search for the set pays.
+    A tenth of the layers, spread from 2/5 to 13/20 of the depth. The first and last layers carry most: of the
+    bundled model's 30, leaving out layer 1 alone keeps 15 % of the greedy choices, layer 28 47 %, one of the
+    middle mostly 70 to 80 % (240 tokens of two replies). Its default, 12, 14 and 17, keeps 67 %, the best of
+    eight sets of three 71 %. Models differ, so a search for the set pays.
     """
     count = max(1, block_count // 10) if block_count >= 8 else 0
     return tuple(2 * block_count // 5 + n * block_count // (4 * count) for n in range(count))
@@ -84,28 +82,25 @@ def skip_problem(header: Header) -> str | None:
     """A sentence that says why layers of this file cannot be skipped; None where they can."""
     architecture, blocks = header.architecture, header.block_count
     other = "choose another proposer, such as lookup."
-    if architecture not in _ALIKE and architecture not in _WINDOWED and architecture not in _RECURRENT:
+    if architecture not in _ALIKE.union(WINDOW_PERIODS, _RECURRENT_PERIODS):
         return (
             f"Skipping layers is not supported for the architecture {architecture or 'of this file'}; {other}"
         )
+    name = header.path.name
     if isinstance(count := header.metadata.get("split.count"), int) and count > 1:
-        return f"{header.path.name} is split into parts, and layers are skipped in whole files only; {other}"
+        return f"{name} is split into parts, and layers are skipped in whole files only; {other}"
     if header.count("nextn_predict_layers") is not None:
-        return (
-            f"Layers of {header.path.name} cannot be skipped, because its last ones are an MTP head; {other}"
-        )
+        return f"Layers of {name} cannot be skipped, because its last ones are an MTP head; {other}"
     if (architecture, blocks) in _SCALED_BY_DEPTH:
-        return f"{header.path.name} changes its attention with its number of layers; {other}"
+        return f"{name} changes its attention with its number of layers; {other}"
     if blocks is None or not any(_BLOCK.fullmatch(tensor.name) for tensor in header.tensors):
-        return f"{header.path.name} has no layers; choose a whole model."
+        return f"{name} has no layers; choose a whole model."
     if any(int(match[1]) >= blocks for t in header.tensors if (match := _BLOCK.fullmatch(t.name))):
-        return f"{header.path.name} is damaged: it has more layers than it says; download it again."
+        return f"{name} is damaged: it has more layers than it says; download it again."
     for key in _BY_LAYER:
         value = header.metadata.get(f"{architecture}.{key}")
         if isinstance(value, Array) and (value.length != blocks or value.kind == STRING):
-            return (
-                f"{header.path.name} is damaged: its list {key} does not fit its layers; download it again."
-            )
+            return f"{name} is damaged: its list {key} does not fit its layers; download it again."
     return None
 
 
@@ -125,28 +120,23 @@ def skip_path(header: Header, layers: Collection[int], directory: Path) -> Path:
 
 def skip_written(header: Header, layers: Collection[int], directory: Path) -> bool:
     """Whether the file is there already, whole."""
-    return _is_whole(skip_path(header, layers, directory), skip_size(header, layers))
+    path = skip_path(header, layers, directory)
+    return path.is_file() and path.stat().st_size == skip_size(header, layers)
 
 
-def _is_whole(path: Path, size: int) -> bool:
-    return path.is_file() and path.stat().st_size == size
-
-
-def write_skip(path: Path, header: Header, layers: Collection[int], directory: Path) -> Path:
-    """Write the model at `path` without `layers` (numbers from 0) into `directory`, and return the file.
+def write_skip(header: Header, layers: Collection[int], directory: Path) -> Path:
+    """Write the model without `layers` (numbers from 0) into `directory`, and return the file.
 
     The name comes from the content and the layers, so a file that is there already is returned as it is.
     It appears whole or not at all. Raises UsageError for layers that the model does not have, and
     SpecchatError where they cannot be skipped, the folder cannot be written, or room is short.
     """
-    pieces = _plan(header, layers)
-    size = _size(pieces)
     written = skip_path(header, layers, directory)
-    if _is_whole(written, size):
-        return written
-    with _writing(written, size) as file:
-        for data in _contents(path, pieces):
-            file.write(data)
+    if not skip_written(header, layers, directory):
+        pieces = _plan(header, layers)
+        with _writing(written, _size(pieces)) as file:
+            for data in _contents(header.path, pieces):
+                file.write(data)
     return written
 
 
@@ -225,7 +215,7 @@ def _plan(header: Header, layers: Collection[int]) -> list[Piece]:
 
 
 def _entries(header: Header, kept: list[int], skipped: list[int]) -> dict[str, list[Piece]]:
-    """Metadata by key: the target's own bytes, but for what hangs on the number of layers."""
+    """Metadata by key: the target's own bytes, but for what depends on the number of layers."""
     prefix = f"{header.architecture}."
     entries: dict[str, list[Piece]] = {key: [span] for key, span in header.spans.items()}
     entries[prefix + "block_count"] = [_entry(prefix + "block_count", UINT32, struct.pack("<I", len(kept)))]
@@ -236,7 +226,10 @@ def _entries(header: Header, kept: list[int], skipped: list[int]) -> dict[str, l
             head = _entry(prefix + key, ARRAY, struct.pack("<IQ", value.kind, len(kept)))
             starts = [value.start + layer * step for layer in kept]
             entries[prefix + key] = [head, *((start, start + step) for start in starts)]
-    for usual, key, listed in ((_WINDOWED, _PATTERN, _PATTERN), (_RECURRENT, _INTERVAL, _RECURRENT_LAYERS)):
+    for usual, key, listed in (
+        (WINDOW_PERIODS, WINDOW_PATTERN, WINDOW_PATTERN),
+        (_RECURRENT_PERIODS, _INTERVAL, _RECURRENT_LAYERS),
+    ):
         period = usual.get(header.architecture or "")
         if period is not None and not isinstance(header.metadata.get(prefix + listed), Array):
             period = header.count(key) or period
@@ -290,27 +283,20 @@ def _contents(path: Path, pieces: Iterable[Piece]) -> Iterator[bytes]:
 
 @contextmanager
 def _writing(path: Path, size: int) -> Iterator[BinaryIO]:
-    """A file of `size` bytes that appears as `path` when it is whole, and leaves nothing otherwise."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    """A file of `size` bytes that appears as `path` when it is whole. Raises SpecchatError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_stale(path.parent)
         if shutil.disk_usage(path.parent).free < size:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        with open(part, "wb") as file:
+        with whole_file(path) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())  # else a power cut could leave the name without the content
-        os.replace(part, path)
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise SpecchatError(
                 f"{path.parent} has no room for {size / 1e6:,.0f} MB more; free some space and try again."
             ) from error
         raise SpecchatError(f"{path} cannot be written ({error.strerror}); check the folder.") from error
-    finally:
-        with suppress(OSError):
-            part.unlink()
 
 
 def _remove_stale(directory: Path) -> None:
