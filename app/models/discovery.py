@@ -6,14 +6,14 @@ import json
 import os
 import re
 import stat
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from app.models.disk_search import Found, Names, Search, first_bytes
-from app.models.places import Layout, Place
+from app.models.hub import Part
+from app.models.places import Layout, Place, places
 from app.models.row import UnusableFile
-
-__all__ = ["Found", "discover"]
 
 _MOST_BYTES = 1 << 20  # of a manifest or settings file
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
@@ -28,6 +28,18 @@ def discover(places: Sequence[Place]) -> tuple[list[Found], list[UnusableFile]]:
     for place in places:
         _READERS[place.layout](search, place)
     return search.found, search.unusable
+
+
+def discover_here(folders: Sequence[Path] = ()) -> tuple[list[Found], list[UnusableFile]]:
+    """The same for every place of this machine, and `folders`."""
+    return discover(places(os.environ, Path(os.path.expanduser("~")), sys.platform, folders))
+
+
+def same_file(part: Part, found: Sequence[Found]) -> Path | None:
+    """The file of Hugging Face where another program keeps it under that name; None where none does."""
+    name = f"{part.repository}:{part.file}"
+    # The catalogue's size is rounded; a file of less than half of it was cut.
+    return next((each.path for each in found if each.name == name and 2 * each.size > part.size), None)
 
 
 def _read(path: Path | str) -> bytes:

@@ -14,16 +14,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from app.models.chat_file import kind_by_name
 from app.models.places import Place
 from app.models.row import UnusableFile
+from app.models.usable import PART, kind_by_name
 
 # A folder with more in it is hardly one for models, and listing it takes seconds.
 _MOST_ENTRIES = 200_000
 _MOST_MISSING = 8
 # Windows would change line ends.
 _READ = os.O_RDONLY | getattr(os, "O_BINARY", 0)
-_PART = re.compile(r"-(\d{5})-of-(\d{5})(?=\.gguf$)", re.IGNORECASE)
 # What downloaders append; aria2 keeps a file of its own beside the unfinished one.
 _UNFINISHED = re.compile(
     r"(\.gguf)\.(part|partial|incomplete|download|downloading|downloadinprogress|crdownload|tmp|aria2)$",
@@ -47,7 +46,7 @@ class Found:
 
 def parts_of(path: str) -> tuple[str, ...]:
     """The files that the model at `path` consists of, by its name alone: itself, or all parts of a split."""
-    match = _PART.search(path)
+    match = PART.search(path)
     if match is None or not 1 <= int(match[1]) <= int(match[2]):
         return (path,)
     stem, end = path[: match.start()], path[match.end() :]

@@ -15,13 +15,12 @@ from pathlib import Path
 import platformdirs
 
 from app.errors import SpecchatError
-from app.models import chat_file, gguf, gguf_source, gguf_types, loadable, shape
-from app.models.chat_file import chat_problem
+from app.models import gguf, gguf_source, gguf_types, shape, usable
 from app.models.disk_search import parts_of
 from app.models.gguf import Header, read_header
-from app.models.loadable import load_problem
 from app.models.row import Facts
 from app.models.shape import memory_kind
+from app.models.usable import file_problem
 
 VERSION = 3
 # Files that are kept: those asked for longest ago make room.
@@ -77,7 +76,7 @@ def _look(path: Path) -> tuple[Facts, bool]:
     )
     try:
         found = replace(found, parameters=_parameters(header) or None)
-        problem = chat_problem(header, path) or load_problem(header)
+        problem = file_problem(header)
         # Of a header that llama.cpp would refuse nothing is to be computed.
         kind = memory_kind(header) if problem is None else None
         return replace(found, problem=problem, memory_kind=kind), True
@@ -109,7 +108,7 @@ def _stamp(path: Path) -> tuple[str, list[int]]:
 
 def _rules() -> list[int]:
     """What changes with the code that reads headers and judges them: facts that it found otherwise go."""
-    modules = (chat_file, gguf, gguf_source, gguf_types, loadable, shape)
+    modules = (gguf, gguf_source, gguf_types, shape, usable)
     about = [os.stat(path) for module in modules if (path := module.__file__)]
     return [VERSION, *(number for each in about for number in (each.st_size, each.st_mtime_ns))]
 

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import os
-import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
 from app.errors import SpecchatError
 from app.models.catalogue import Entry, catalogue, offered, shipped_catalogue
-from app.models.discovery import Found, discover
+from app.models.discovery import discover_here, same_file
+from app.models.disk_search import Found
 from app.models.estimate import Copies
 from app.models.facts import facts_of
 from app.models.fit import Memory, fit
 from app.models.gguf import Header, read_header
 from app.models.hub import Part, downloaded
+from app.models.naming import split_name
 from app.models.pairs import pair_problem
-from app.models.places import places
 from app.models.row import DraftOption, Facts, Listing, Partner, Room, Row
 
-# The quantisation in a file's name, for files that are not here.
-_QUANTISATION = re.compile(r"(?:^|[-._])((?:UD-)?I?Q\d\w*|B?F16|F32|MXFP4\w*)(?=[-.]|$)", re.IGNORECASE)
 # More models than this are drafts for each other in far too many pairs to look at.
 _MOST_PAIRED = 60
 
@@ -46,7 +43,7 @@ def look(
         entries: Mapping[str, Entry] = catalogue()
     except SpecchatError as error:
         entries, fault = shipped_catalogue(), str(error)
-    found, unusable = discover(places(os.environ, Path(os.path.expanduser("~")), sys.platform, folders))
+    found, unusable = discover_here(folders)
     found = [*found, *_more(found, bundled, "bundled"), *_more(found, named, "file")]
     known: dict[Path, Facts] = {}
     for number, (path, facts) in enumerate(facts_of([each.path for each in found])):
@@ -132,7 +129,7 @@ def _of_entry(
     entry: Entry, file: Found | None, known: Mapping[Path, Facts], here: Mapping[Part, Path], memory: Memory
 ) -> Row:
     if file is None:
-        quantisation = _quantisation(entry.target.file)
+        quantisation = split_name(entry.target.file)[1] or None
         row = Row(name=entry.name, origin="", path=None, size=entry.target.size, quantisation=quantisation)
         row = replace(row, room=_catalogue_room(entry, memory))
     else:
@@ -195,23 +192,10 @@ def _catalogue_room(entry: Entry, memory: Memory) -> Room:
     return Room(entry.memory <= usable, entry.memory)
 
 
-def _quantisation(file: str) -> str | None:
-    match = _QUANTISATION.search(file.rpartition("/")[2])
-    return match[1].upper() if match else None
-
-
 def _parts_here(entries: Mapping[str, Entry], found: Sequence[Found]) -> dict[Part, Path]:
     """The file of each part of the catalogue that is on this disk."""
     parts = {part for entry in entries.values() for part in entry.parts}
-    return {part: file for part in parts if (file := _here(part, found)) is not None}
-
-
-def _here(part: Part, found: Sequence[Found]) -> Path | None:
-    """The part's file in the Hugging Face cache, else where another program keeps it under that name."""
-    name = f"{part.repository}:{part.file}"
-    # The catalogue's size is rounded; a file of less than half of it was cut.
-    others = (each.path for each in found if each.name == name and 2 * each.size > part.size)
-    return downloaded(part) or next(others, None)
+    return {part: file for part in parts if (file := downloaded(part) or same_file(part, found))}
 
 
 def _more(found: Sequence[Found], path: Path | None, origin: str) -> list[Found]:

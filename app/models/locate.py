@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,14 +12,11 @@ from app.chat.gate import clean
 from app.errors import SpecchatError
 from app.llama.settings import ModelSettings
 from app.models.catalogue import Entry, catalogue
-from app.models.chat_file import chat_problem
-from app.models.discovery import Found, discover
+from app.models.discovery import discover_here, same_file
 from app.models.gguf import Header, read_header
 from app.models.hub import Part, downloaded, parse_part
-from app.models.loadable import load_problem
 from app.models.pairs import token_problem
-from app.models.places import places
-from app.models.row import UnusableFile
+from app.models.usable import chat_problem, file_problem
 from app.settings.fields import nearest, shown
 
 if TYPE_CHECKING:
@@ -90,9 +86,7 @@ def draft_of(name: str | None, folders: Sequence[Path] = ()) -> Path | None:
     None for a head, for a path, and for every other name. Raises SpecchatError for a fault in the
     person's catalogue, as `find_model` does.
     """
-    if name is None or os.path.isfile(os.path.expanduser(name)):
-        return None
-    entry = _entry(name)
+    entry = _entry_of(name)
     if entry is None or entry.kind != "draft" or entry.draft is None:
         return None
     return _file_of(entry.draft, folders)
@@ -103,10 +97,13 @@ def servers_of(name: str | None) -> tuple[str, ...]:
 
     Raises SpecchatError for a fault in the person's catalogue, as `find_model` does.
     """
-    if name is None or os.path.isfile(os.path.expanduser(name)):
-        return ()
-    entry = _entry(name)
+    entry = _entry_of(name)
     return entry.rpc if entry else ()
+
+
+def _entry_of(name: str | None) -> Entry | None:
+    """The entry of that name, unless it is the path of a file."""
+    return None if name is None or os.path.isfile(os.path.expanduser(name)) else _entry(name)
 
 
 def _is_plain(name: str) -> bool:
@@ -120,18 +117,12 @@ def _entry(name: str) -> Entry | None:
 
 def _file_of(part: Part, folders: Sequence[Path]) -> Path | None:
     """The file in the Hugging Face cache, else where another program keeps it under the same name."""
-    here = downloaded(part)
-    if here is not None:
-        return here
-    name = f"{part.repository}:{part.file}"
-    # The catalogue's size is rounded; a file of less than half of it was cut.
-    found = (each for each in _discovered(folders)[0] if each.name == name and 2 * each.size > part.size)
-    return next((each.path for each in found), None)
+    return downloaded(part) or same_file(part, discover_here(folders)[0])
 
 
 def _found_by_name(name: str, folders: Sequence[Path]) -> Path | None:
     """The file on the disk that is called so, or the one model of the repository that is."""
-    found, unusable = _discovered(folders)
+    found, unusable = discover_here(folders)
     for each in found:
         if each.name == name:
             return each.path
@@ -150,13 +141,9 @@ def _found_by_name(name: str, folders: Sequence[Path]) -> Path | None:
     return models[0].path
 
 
-def _discovered(folders: Sequence[Path]) -> tuple[list[Found], list[UnusableFile]]:
-    return discover(places(os.environ, Path(os.path.expanduser("~")), sys.platform, folders))
-
-
 def _chats(path: Path) -> bool:
     try:
-        return chat_problem(read_header(path), path) is None
+        return chat_problem(read_header(path)) is None
     except SpecchatError:
         return False
 
@@ -164,7 +151,7 @@ def _chats(path: Path) -> bool:
 def check_file(path: Path) -> Header:
     """The header of a GGUF that can be chatted with. Raises SpecchatError where it cannot be."""
     header = read_header(path)
-    problem = chat_problem(header, path) or load_problem(header)
+    problem = file_problem(header)
     if problem:
         raise SpecchatError(problem)
     return header

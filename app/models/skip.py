@@ -22,11 +22,11 @@ from typing import BinaryIO, TypeAlias
 
 from app.errors import SpecchatError, UsageError
 from app.files import whole_file
-from app.models.chat_file import SKIPPED_LAYERS
 from app.models.gguf import Array, Header, Tensor
 from app.models.gguf_source import opened
 from app.models.gguf_types import ARRAY, BOOL, STRING, UINT32
 from app.models.shape import WINDOW_PATTERN, WINDOW_PERIODS
+from app.models.usable import SKIPPED_LAYERS
 
 # Architectures whose layers are all alike in llama.cpp (src/models/): a layer's number changes nothing.
 _ALIKE = frozenset(

@@ -12,7 +12,8 @@ import platformdirs
 import pytest
 
 from app.models import disk_search
-from app.models.discovery import Found, discover
+from app.models.discovery import discover
+from app.models.disk_search import Found
 from app.models.places import Layout, Place, places
 from app.models.row import UnusableFile
 

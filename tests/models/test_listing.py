@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.models.catalogue import Entry
-from app.models.discovery import Found
+from app.models.disk_search import Found
 from app.models.facts import facts
 from app.models.fit import Memory
 from app.models.gguf import read_header

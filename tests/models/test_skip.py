@@ -17,7 +17,6 @@ from app.llama.context import Context
 from app.llama.model import Model
 from app.llama.settings import ContextSettings, ModelSettings
 from app.models import skip
-from app.models.chat_file import chat_problem
 from app.models.gguf import read_header
 from app.models.skip import (
     content_digest,
@@ -28,6 +27,7 @@ from app.models.skip import (
     skipped_layers_default,
     write_skip,
 )
+from app.models.usable import chat_problem
 from tests.architectures import write_architecture
 from tests.tiny import write_tiny
 
@@ -71,7 +71,7 @@ def test_layers_move_down_into_the_gap(tmp_path: Path) -> None:
         assert ours[f"blk.{mine}.attn_q.weight"] == theirs[f"blk.{whose}.attn_q.weight"]
     assert ours["output.weight"] == theirs["output.weight"]
     assert written.metadata["specchat.skipped_layers"] == "0 2"
-    assert chat_problem(written, draft) is not None
+    assert chat_problem(written) is not None
     assert np.isfinite(logits(draft, TOKENS)).all()
 
 
