@@ -48,34 +48,29 @@ def pull(
     what has come is kept for the next call, as it is after KeyboardInterrupt. Raises SpecchatError with
     what to do for every other fault.
     """
-    pulling = _Pull(progress, stop, hub or hub_of(os.environ), patience or Patience())
-    check_hub(pulling.hub)
+    hub = hub or hub_of(os.environ)
+    check_hub(hub)
     # The library's warnings are the server's own words, and would go to the terminal as they are.
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     try:
-        return pulling.run(parts)
+        return _Pull(hub, progress, stop, patience or Patience()).run(parts)
     except OSError as error:
-        raise _disk_fault(error, pulling.hub.cache) from error
+        raise _disk_fault(error, hub.cache) from error
 
 
+@dataclass(frozen=True, slots=True)
 class _Pull:
     """One call of `pull`."""
 
-    def __init__(
-        self, progress: Callable[[Progress], None], stop: Callable[[], bool], hub: Hub, patience: Patience
-    ) -> None:
-        self.hub = hub
-        self._progress = progress
-        self._stop = stop
-        self._patience = patience
+    hub: Hub
+    progress: Callable[[Progress], None]
+    stop: Callable[[], bool]
+    patience: Patience
 
     def run(self, parts: Sequence[Part]) -> list[Path]:
         found = {part: self._find(part) for part in dict.fromkeys(parts)}
         self._check_room([each for each in found.values() if isinstance(each, _Wanted)])
-        paths = {
-            part: each if isinstance(each, Path) else self._bring(each.file, each.remote)
-            for part, each in found.items()
-        }
+        paths = {part: each if isinstance(each, Path) else self._bring(each) for part, each in found.items()}
         return [paths[part] for part in parts]
 
     def _find(self, part: Part) -> Path | _Wanted:
@@ -91,8 +86,8 @@ class _Pull:
             remote = persist(
                 lambda: ask(part, self.hub),
                 lambda: 0,
-                self._patience.tries_to_reach,
-                self._patience,
+                self.patience.tries_to_reach,
+                self.patience,
                 lambda seconds: self._pause(seconds, meter, 0),
             )
         except NoNetworkError:
@@ -141,18 +136,15 @@ class _Pull:
                     f"{readable(free)} free. Make room, or set HF_HOME to a folder on another disk."
                 )
 
-    def _bring(self, file: CachedFile, remote: Remote) -> Path:
+    def _bring(self, wanted: _Wanted) -> Path:
         """Download the file, unless another program is quicker; its path."""
+        file, remote = wanted.file, wanted.remote
         meter = self._meter(file.part, remote.size)
-
-        def wait() -> None:
-            # Another program downloads this very file.
-            meter.tell(_size(file.partial(remote.etag)), "waiting")
-
-        with file.lock(remote.etag, wait):
+        # While another program downloads this very file it is waited for.
+        with file.lock(remote.etag, lambda: meter.tell(_size(wanted.partial), "waiting")):
             path = self._look(file, remote)
             if path is None:
-                with closing(Partial(file.partial(remote.etag), remote, meter)) as partial:
+                with closing(Partial(wanted.partial, remote, meter)) as partial:
                     self._fill(file.part, remote, partial, meter)
                     partial.finish(file.blob(remote.etag))
                 file.set_verified(remote.etag, file.blob(remote.etag))
@@ -165,8 +157,8 @@ class _Pull:
         persist(
             lambda: receive(part, self.hub, remote, partial, meter),
             lambda: partial.done,
-            self._patience.tries,
-            self._patience,
+            self.patience.tries,
+            self.patience,
             lambda seconds: self._pause(seconds, meter, partial.done),
         )
         if not partial.is_right:
@@ -178,16 +170,16 @@ class _Pull:
         meter.tell(partial.done, "downloading", at_once=True)
 
     def _meter(self, part: Part, total: int) -> Meter:
-        return Meter(part, total, self._progress, self._check_stop)
+        return Meter(part, total, self.progress, self._check_stop)
 
     def _check_stop(self) -> None:
-        if self._stop():
+        if self.stop():
             raise StoppedError("Stopped. What has come is kept: the same command goes on from there.")
 
     def _pause(self, seconds: float, meter: Meter, done: int) -> None:
         while seconds > 0:
             meter.tell(done, "waiting", wait=seconds)
-            self._patience.sleep(min(seconds, _SLICE_SECONDS))
+            self.patience.sleep(min(seconds, _SLICE_SECONDS))
             seconds -= _SLICE_SECONDS
 
 

@@ -185,14 +185,11 @@ def ask(part: Part, hub: Hub) -> Remote:
         raise fault_of(error, part, hub) from error
     # These become names of files.
     commit, etag = said.commit_hash or "", said.etag or ""
-    if not re.fullmatch(r"[0-9a-f]{40}", commit) or not re.fullmatch(r"[0-9a-f]{64}|[0-9a-f]{40}", etag):
+    known = re.fullmatch(r"[0-9a-f]{40}", commit) and re.fullmatch(r"[0-9a-f]{64}|[0-9a-f]{40}", etag)
+    if not known or said.size is None:
         raise SpecchatError(
-            f"{hub.endpoint} names no checksum for {part.file}, so it could not be verified: "
+            f"{hub.endpoint} names no checksum or no size for {part.file}, so it could not be verified: "
             "unset HF_ENDPOINT, or set it to another mirror."
-        )
-    if said.size is None:
-        raise SpecchatError(
-            f"{hub.endpoint} names no size for {part.file}: set HF_ENDPOINT to another mirror."
         )
     return Remote(commit, etag, said.size)
 
@@ -205,14 +202,22 @@ def receive(part: Part, hub: Hub, remote: Remote, partial: Partial, meter: Meter
     if partial.done == remote.size:
         return
     try:
-        _receive(part, hub, remote, partial, meter)
+        total = _receive(part, hub, remote, partial, meter)
     except network_errors() as error:
         raise fault_of(error, part, hub) from error
+    if total != remote.size:
+        partial.delete()
+        found = "more" if total is None else f"{total:,} bytes"
+        raise SpecchatError(
+            f"The server has {found} where {part.repository} names {remote.size:,} bytes for {part.file}, so "
+            "what came was deleted. Try again; if that repeats, do without the mirror or proxy between."
+        )
     if partial.done < remote.size:
         raise Later(SpecchatError(f"The connection ended before {part.file} was whole: try again."))
 
 
-def _receive(part: Part, hub: Hub, remote: Remote, partial: Partial, meter: Meter) -> None:
+def _receive(part: Part, hub: Hub, remote: Remote, partial: Partial, meter: Meter) -> int | None:
+    """The size of the whole file, as far as the server tells it; None where more came than it may have."""
     from huggingface_hub import get_session
     from huggingface_hub.utils import build_hf_headers, hf_raise_for_status  # type: ignore[attr-defined]
 
@@ -231,7 +236,7 @@ def _receive(part: Part, hub: Hub, remote: Remote, partial: Partial, meter: Mete
         hf_raise_for_status(response)
         start, total = extent(response.status_code, response.headers)
         if total not in (None, remote.size):
-            raise _wrong_size(part, total, remote, partial)
+            return total
         if start != partial.done:
             partial.restart()
         if start != partial.done:
@@ -240,8 +245,9 @@ def _receive(part: Part, hub: Hub, remote: Remote, partial: Partial, meter: Mete
         for piece in response.iter_bytes():
             partial.write(piece)
             if partial.done > remote.size:
-                raise _wrong_size(part, None, remote, partial)
+                return None
             meter.tell(partial.done, "downloading")
+    return remote.size
 
 
 def extent(status: int, headers: Mapping[str, str]) -> tuple[int, int | None]:
@@ -254,15 +260,6 @@ def extent(status: int, headers: Mapping[str, str]) -> tuple[int, int | None]:
     length = headers.get("Content-Length", "")
     plain = headers.get("Content-Encoding", "identity") == "identity"
     return 0, int(length) if plain and length.isascii() and length.isdigit() else None
-
-
-def _wrong_size(part: Part, total: int | None, remote: Remote, partial: Partial) -> SpecchatError:
-    partial.delete()
-    found = "more" if total is None else f"{total:,} bytes"
-    return SpecchatError(
-        f"The server has {found} where {part.repository} names {remote.size:,} bytes for {part.file}, so "
-        "what came was deleted. Try again; if that repeats, do without the mirror or proxy between."
-    )
 
 
 def _address(part: Part, revision: str, hub: Hub) -> str:
