@@ -13,7 +13,8 @@ from dataclasses import astuple, dataclass
 from operator import add
 
 from app.llama.settings import LEAST_TURNS, MOST_TURN_BYTES, MOST_TURNS
-from app.models.gguf import Array, Header, Tensor
+from app.models.gguf import Header, Tensor
+from app.models.gguf_source import Array
 from app.models.gguf_types import TENSOR_TYPES
 from app.models.shape import CELLS, FLOAT, Shape
 

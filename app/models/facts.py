@@ -72,7 +72,7 @@ def _look(path: Path) -> tuple[Facts, bool]:
         quantisation=header.quantisation,
         context_length=header.context_length,
         layers=header.block_count,
-        title=_cut(header.name),
+        title=_cut(header.text("general.name")),
     )
     try:
         found = replace(found, parameters=_parameters(header) or None)

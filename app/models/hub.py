@@ -66,13 +66,11 @@ def revision_problem(revision: object) -> str | None:
 
 def check_part(part: Part) -> None:
     """Raises UsageError where a name could lead out of the folder that it belongs in."""
-    for name, problem in (
-        (part.repository, repository_problem(part.repository)),
-        (part.file, file_problem(part.file)),
-        (part.revision, revision_problem(part.revision) if part.revision is not None else None),
-    ):
-        if problem:
-            raise UsageError(f"{name!r} is no name on Hugging Face: {problem}.")
+    problem = repository_problem(part.repository) or file_problem(part.file)
+    if problem is None and part.revision is not None:
+        problem = revision_problem(part.revision)
+    if problem:
+        raise UsageError(f"{part.repository}:{part.file} is no file of Hugging Face: {problem}.")
 
 
 def parse_part(name: str) -> Part | None:
@@ -116,11 +114,7 @@ class CachedFile:
     @property
     def folder(self) -> Path:
         """The repository's folder."""
-        return self.hub.cache / self._name
-
-    @property
-    def _name(self) -> str:
-        return "models--" + self.part.repository.replace("/", "--")
+        return self.hub.cache / f"models--{self.part.repository.replace('/', '--')}"
 
     def pointer(self, commit: str) -> Path:
         """The file as programs open it: a link to its blob where the system has links, else the file."""
@@ -151,6 +145,10 @@ class CachedFile:
         except (OSError, ValueError):
             return ""
 
+    def verified_note(self, etag: str) -> Path:
+        """The small file that says which size and time the bytes had when their hash was right."""
+        return self.hub.own / "verified" / self.folder.name / etag
+
     def is_verified(self, etag: str, file: Path) -> bool:
         """Whether this file's hash was found right, and the file is as it was then."""
         try:
@@ -162,10 +160,6 @@ class CachedFile:
         """Note that this file's hash is right, so that gigabytes need not be read for it again."""
         with whole_file(self.verified_note(etag)) as note:
             note.write(_state(file).encode())
-
-    def verified_note(self, etag: str) -> Path:
-        """The small file that says of which size and time the bytes were when their hash was right."""
-        return self.hub.own / "verified" / self._name / etag
 
     def is_known(self, file: Path) -> bool:
         """Whether this file of a revision is linked to a blob whose hash was found right."""
@@ -193,8 +187,9 @@ class CachedFile:
 
     @contextmanager
     def lock(self, etag: str, wait: Callable[[], None]) -> Iterator[None]:
-        """Be the only program that writes this blob. `wait` is called about twice a second till then."""
-        path = self.hub.cache / ".locks" / self._name / f"{etag}.lock"
+        """Be the only program that writes this blob. `wait` is called about twice a second till then; what it
+        raises ends the wait."""
+        path = self.hub.cache / ".locks" / self.folder.name / f"{etag}.lock"
         path.parent.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
             while True:
@@ -210,7 +205,8 @@ class CachedFile:
         bytes that frees."""
         freed = 0
         downloads = self.hub.own / "downloads"
-        for etag in _names(downloads / self.part.repository):
+        makes = downloads / self.part.repository
+        for etag in os.listdir(makes) if makes.is_dir() else []:
             path = self.partial(etag)
             if etag != keep and path.exists():
                 with suppress(_Busy), self.lock(etag, _refuse):
@@ -230,13 +226,6 @@ def _refuse() -> None:
 def _state(file: Path) -> str:
     status = file.stat()
     return f"{status.st_size} {status.st_mtime_ns}"
-
-
-def _names(folder: Path) -> list[str]:
-    try:
-        return os.listdir(folder)
-    except OSError:
-        return []
 
 
 def downloaded(part: Part, hub: Hub | None = None) -> Path | None:

@@ -71,7 +71,7 @@ def with_draft(target: str, draft: str | None) -> str:
 
 def _of_header(header: Header) -> Iterator[str]:
     """Its own name, then the one that its parts make; some converters write a whole path."""
-    yield re.split(r"[/\\]", (header.name or "")[:1000])[-1]
+    yield re.split(r"[/\\]", (header.text("general.name") or "")[:1000])[-1]
     parts = (header.text(f"general.{key}") for key in ("basename", "size_label", "finetune"))
     yield "-".join(part[:_LONGEST] for part in parts if part)
 

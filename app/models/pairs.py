@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.errors import SpecchatError
-from app.models.gguf import Array, Header
-from app.models.gguf_source import Source, opened
+from app.models.gguf import Header
+from app.models.gguf_source import Array, Source, opened
 from app.models.gguf_types import STRING
 
 _TOKENS = "tokenizer.ggml.tokens"

@@ -5,7 +5,8 @@ The rules are llama.cpp's (llama-model.cpp, `load_hparams`).
 
 from __future__ import annotations
 
-from app.models.gguf import Array, Header
+from app.models.gguf import Header
+from app.models.gguf_source import Array
 
 # Of so many layers one attends to the whole context, the others to a sliding window.
 WINDOW_PERIODS = {"gemma2": 2, "gemma3": 6, "gpt-oss": 2, "cohere2": 4, "olmo2": 4}
@@ -31,7 +32,7 @@ def memory_kind(header: Header) -> str | None:
     shape = Shape(header)
     if shape.state_bytes:
         return "hybrid" if shape.keeps_rows else "recurrent"
-    named = any(shape.value(key) is not None for key in (WINDOW_PATTERN, "attention.key_length_swa"))
+    named = any(header.value(key) is not None for key in (WINDOW_PATTERN, "attention.key_length_swa"))
     return "sliding window" if shape.window or (named and shape.number("attention.sliding_window")) else None
 
 
@@ -44,7 +45,7 @@ class Shape:
         # Prediction layers after the last one have a context of their own.
         self.layers = max(0, (header.block_count or 0) - self.number("nextn_predict_layers"))
         self.vocabulary = header.vocabulary_size or 0
-        self.width = header.embedding_length or 0
+        self.width = self.number("embedding_length")
         self._both = architecture == _BOTH
         self._heads = self._each("attention.head_count", 0)
         most = max(self._heads, default=0)
@@ -60,17 +61,13 @@ class Shape:
         # Tokens that layers with a sliding window see, where it is known which layers these are; else 0.
         self.window = window if any(self._slides) else 0
 
-    def value(self, key: str) -> object:
-        """Whatever the header has at this key of the architecture; None where it has nothing."""
-        return self._header.metadata.get(f"{self._header.architecture}.{key}")
-
     def number(self, key: str, default: int = 0) -> int:
         """The positive number at this key of the architecture, else `default`."""
         return self._header.count(key) or default
 
     def _each(self, key: str, default: int | None) -> tuple[int, ...]:
         """A number for each layer: the header has one for all, or a list."""
-        if isinstance(self.value(key), Array):
+        if isinstance(self._header.value(key), Array):
             # A file may hold anything there, which llama.cpp refuses.
             listed = self._header.array(f"{self._header.architecture}.{key}")
             values = tuple(value if isinstance(value, int) else 0 for value in listed)
@@ -94,7 +91,7 @@ class Shape:
     def _window_layers(self, period: int) -> tuple[bool, ...]:
         """Which layers have a window: as the header lists them, or all but each n-th; period: n where the
         header does not say."""
-        if isinstance(self.value(WINDOW_PATTERN), Array):
+        if isinstance(self._header.value(WINDOW_PATTERN), Array):
             return tuple(map(bool, self._each(WINDOW_PATTERN, 0)))
         period = self.number(WINDOW_PATTERN, period)
         return tuple(bool(period) and layer % period < period - 1 for layer in range(self.layers))

@@ -22,8 +22,8 @@ from typing import BinaryIO, TypeAlias
 
 from app.errors import SpecchatError, UsageError
 from app.files import whole_file
-from app.models.gguf import Array, Header, Tensor
-from app.models.gguf_source import opened
+from app.models.gguf import Header, Tensor
+from app.models.gguf_source import Array, opened
 from app.models.gguf_types import ARRAY, BOOL, STRING, UINT32
 from app.models.shape import WINDOW_PATTERN, WINDOW_PERIODS
 from app.models.usable import SKIPPED_LAYERS

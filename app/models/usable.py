@@ -34,21 +34,9 @@ _ARCHITECTURES = {
     "dflash": f"a DFlash {_HEAD}",
     "dspark": f"a DSpark {_HEAD}",
     "gemma4-assistant": f"an MTP {_HEAD}",
-    **dict.fromkeys(
-        (
-            "bert",
-            "modern-bert",
-            "nomic-bert",
-            "nomic-bert-moe",
-            "neo-bert",
-            "jina-bert-v2",
-            "jina-bert-v3",
-            "eurobert",
-            "gemma-embedding",
-            "llama-embed",
-        ),
-        _EMBEDDING,
-    ),
+    **dict.fromkeys(("bert", "modern-bert", "nomic-bert", "nomic-bert-moe", "neo-bert"), _EMBEDDING),
+    **dict.fromkeys(("jina-bert-v2", "jina-bert-v3", "eurobert"), _EMBEDDING),
+    **dict.fromkeys(("gemma-embedding", "llama-embed"), _EMBEDDING),
     **dict.fromkeys(("wavtokenizer-dec", "qwen3tts", "pockettts"), _SPEECH),
     **dict.fromkeys(("dream", "llada", "llada-moe", "rnd1"), _DIFFUSION),
     **dict.fromkeys(("t5", "t5encoder"), _ENCODER),
@@ -172,26 +160,25 @@ def _experts(header: Header) -> str | None:
         return f"it claims {experts:,} experts"
     if experts == 1 and (header.architecture or "").startswith("hunyuan"):
         return None  # counts as dense
-    if experts and f"{header.architecture}.expert_used_count" not in header.metadata:
+    if experts and header.value("expert_used_count") is None:
         return f"it does not say how many of its {experts:,} experts are used"
     if used is not None and (used > experts or (used == 0 < experts)):
         return f"it claims to use {used:,} of {experts:,} experts"
     if groups and groups >= experts:
         return f"it claims {groups:,} groups of {experts:,} experts"
-    if groups > 1:
-        taken = _whole(header, "expert_group_used_count") or 0
-        if experts % groups or not 0 < taken < groups:
-            return f"it claims to use {taken:,} of {groups:,} groups of {experts:,} experts"
+    taken = _whole(header, "expert_group_used_count") or 0
+    if groups > 1 and (experts % groups or not 0 < taken < groups):
+        return f"it claims to use {taken:,} of {groups:,} groups of {experts:,} experts"
     return None
 
 
 def _numbers(header: Header) -> str | None:
     for name in _EPSILONS:
-        epsilon = header.metadata.get(f"{header.architecture}.attention.{name}")
+        epsilon = header.value(f"attention.{name}")
         if isinstance(epsilon, float) and not 0 <= epsilon < math.inf:
             return f"its {name} is {epsilon}"
-    scaling = header.text(f"{header.architecture}.rope.scaling.type")
-    if scaling is not None and scaling not in _ROPE_SCALINGS:
+    scaling = header.value("rope.scaling.type")
+    if isinstance(scaling, str) and scaling not in _ROPE_SCALINGS:
         return f"its rope.scaling.type is {scaling[:32]!r}"
     if header.alignment % _ALIGNMENT:
         return f"its tensors are aligned to {header.alignment} bytes instead of {_ALIGNMENT}"
@@ -220,24 +207,21 @@ def _vocabulary(header: Header) -> str | None:
 
 def _has_twice(header: Header) -> bool:
     """Whether two tokens have one text. llama.cpp gives each empty token a name of its own."""
-    # Numbers take half the memory of the tokens; where two agree, the tokens themselves are compared.
-    numbers: set[int] = set()
+    # Hashes take half the memory of the tokens; where two agree, the tokens themselves are compared.
+    hashes: set[int] = set()
     alike: set[int] = set()
     for token in header.strings(_TOKENS):
-        number = hash(token)
-        (alike if number in numbers and token else numbers).add(number)
-    if not alike:
-        return False
+        (alike if hash(token) in hashes and token else hashes).add(hash(token))
     seen: set[bytes] = set()
-    for token in header.strings(_TOKENS):
+    for token in header.strings(_TOKENS) if alike else ():
+        if hash(token) in alike and token in seen:
+            return True
         if hash(token) in alike:
-            if token in seen:
-                return True
             seen.add(token)
     return False
 
 
 def _whole(header: Header, key: str) -> int | None:
     """The whole number at a key of the architecture; None where there is none."""
-    value = header.metadata.get(f"{header.architecture}.{key}")
+    value = header.value(key)
     return value if isinstance(value, int) and not isinstance(value, bool) else None

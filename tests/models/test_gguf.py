@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from app.errors import SpecchatError
-from app.models.gguf import Array, read_header
+from app.models.gguf import read_header
+from app.models.gguf_source import Array
 from app.models.usable import chat_problem
 from tests.tiny import write_tiny
 
@@ -33,9 +34,9 @@ def bundled() -> Path:
 
 def test_tiny_is_described(tiny: Path) -> None:
     header = read_header(tiny)
-    assert (header.version, header.architecture, header.name) == (3, "llama", "tiny 0")
+    assert (header.version, header.architecture, header.text("general.name")) == (3, "llama", "tiny 0")
     assert (header.quantisation, header.block_count, header.context_length) == ("F32", 2, 512)
-    assert (header.vocabulary_size, header.embedding_length, header.alignment) == (288, 32, 32)
+    assert (header.vocabulary_size, header.count("embedding_length"), header.alignment) == (288, 32, 32)
     assert header.metadata["tokenizer.ggml.add_bos_token"] is False
     tensor = next(t for t in header.tensors if t.name == "blk.1.ffn_down.weight")
     assert (tensor.shape, tensor.label, tensor.size) == ((64, 32), "F32", 64 * 32 * 4)
@@ -55,7 +56,7 @@ def test_bundled_is_described() -> None:
     path = bundled()
     header = read_header(path)
     assert (header.architecture, header.quantisation, header.block_count) == ("llama", "Q4_1", 30)
-    assert (header.vocabulary_size, header.embedding_length) == (49_152, 576)
+    assert (header.vocabulary_size, header.count("embedding_length")) == (49_152, 576)
     assert header.parameters == 134_515_008
     last = header.tensors[-1]
     assert 0 <= header.size - (header.data_offset + last.offset + last.size) < header.alignment
