@@ -94,15 +94,15 @@ class Copies:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """An estimate, piece by piece. layers, copies, cache: for each layer, first to last.
+    """An estimate in bytes, piece by piece. layers, cache: for each layer, first to last.
 
-    copies: of `layers`, what is held a second time on the CPU. head: the product with the vocabulary,
+    copies: what the CPU holds of `layers` a second time. head: the product with the vocabulary,
     0 where it shares the table of embeddings, which `table` holds. rest: vocabulary and bookkeeping.
     products: the buffer of a pass. rows: the logits that are handed out.
     """
 
     layers: tuple[int, ...]
-    copies: tuple[int, ...]
+    copies: int
     cache: tuple[int, ...]
     table: int
     head: int
@@ -115,14 +115,14 @@ class Parts:
 def on_cpu(held: Parts, *, mmap: bool) -> Estimate:
     """The pieces together, where all of them are on the CPU."""
     weights = sum(held.layers) + held.table + held.head
-    copied = sum(held.copies) + held.head_copy
+    copied = held.copies + held.head_copy
     # Without a map there is no file beside the copy, save for a table that is both looked up and copied.
     doubled = copied if mmap else (held.head_copy if not held.head else 0)
     return Estimate(
         weights=weights + doubled + held.rest,
         cache=sum(held.cache),
         buffers=held.products + held.rows,
-        spare=sum(held.copies) + (held.head_copy if held.head else 0) if mmap else 0,
+        spare=held.copies + (held.head_copy if held.head else 0) if mmap else 0,
     )
 
 
@@ -144,17 +144,16 @@ def parts(
     shape = Shape(header)
     cells = -(-context_length // CELLS) * CELLS
     tokens = min(cells, _CHUNK)
-    layers, copied = [0] * shape.layers, [0] * shape.layers
-    table = head = head_copy = 0
+    layers = [0] * shape.layers
+    table = head = head_copy = layer_copies = 0
     tied = all(tensor.name != "output.weight" for tensor in header.tensors)
     for tensor in header.tensors:
         # A table that is the product with the vocabulary as well is held once as each.
         table_only = tensor.name.startswith(_TABLES) and not (tied and tensor.name == "token_embd.weight")
         copy = 0 if table_only else copies.of(tensor)
-        layer = _layer(tensor.name)
-        if layer is not None and layer < shape.layers:
-            layers[layer] += tensor.size
-            copied[layer] += copy
+        if tensor.layer is not None and tensor.layer < shape.layers:
+            layers[tensor.layer] += tensor.size
+            layer_copies += copy
         elif tensor.name.startswith("output"):
             head += tensor.size
             head_copy += copy
@@ -166,29 +165,25 @@ def parts(
     merges = header.metadata.get("tokenizer.ggml.merges")
     rest = shape.vocabulary * _TOKEN + (merges.length if isinstance(merges, Array) else 0) * _MERGE
     elements, size = _BLOCKS[cache_type]
+    # Copies of a recurrent state: of turns, and of the two places that passes go back to.
+    state = shape.state_bytes
+    saved = 2 * state + max(LEAST_TURNS * state, min(MOST_TURNS * state, MOST_TURN_BYTES))
+
+    def kept(layer: int) -> int:
+        rows = cells if whole_window else shape.cells(layer, cells, tokens)
+        return shape.cached(layer) * rows * size // elements + shape.state(layer) * (1 + snapshots)
+
     return Parts(
         layers=tuple(layers),
-        copies=tuple(copied),
-        cache=tuple(
-            shape.cached(layer)
-            * (cells if whole_window else shape.cells(layer, cells, tokens))
-            * size
-            // elements
-            + shape.state(layer) * (1 + snapshots)
-            for layer in range(shape.layers)
-        ),
+        copies=layer_copies,
+        cache=tuple(map(kept, range(shape.layers))),
         table=table,
         head=head,
         head_copy=head_copy,
-        rest=rest + cells * _POSITION + _saved_bytes(shape.state_bytes),
+        rest=rest + cells * _POSITION + saved,
         products=shape.products(cells, tokens, flash_attention),
         rows=(_HANDED_ROWS + 1) * shape.vocabulary * FLOAT,
     )
-
-
-def _saved_bytes(state: int) -> int:
-    """Bytes that copies of a state may take: of turns, and of the two places that passes go back to."""
-    return 2 * state + max(LEAST_TURNS * state, min(MOST_TURNS * state, MOST_TURN_BYTES))
 
 
 def snapshots_worth(header: Header) -> int:
@@ -207,10 +202,3 @@ def repacked_types(cpu_features: Collection[str]) -> frozenset[str]:
     if "AVX2" in cpu_features:
         return _REPACKED_X86 | ({"Q2_K"} if "AVX512" in cpu_features else frozenset())
     return frozenset()
-
-
-def _layer(name: str) -> int | None:
-    """The number of the layer that a tensor belongs to; None where it belongs to none."""
-    first, _, rest = name.partition(".")
-    number = rest.partition(".")[0]
-    return int(number) if first == "blk" and number.isdecimal() else None

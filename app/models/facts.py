@@ -5,16 +5,17 @@ What was kept may be lost or damaged at any time: then the file is read again.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 import platformdirs
 
 from app.errors import SpecchatError
+from app.files import whole_file
 from app.models import gguf, gguf_source, gguf_types, shape, usable
 from app.models.disk_search import parts_of
 from app.models.gguf import Header, read_header
@@ -32,11 +33,6 @@ _MOST_CHARACTERS = 200
 def facts_file() -> Path:
     """Where facts are kept."""
     return Path(platformdirs.user_cache_dir("specchat", appauthor=False)) / "facts.json"
-
-
-def facts(path: Path, kept_in: Path | None = None) -> Facts:
-    """The facts of one file. A file that cannot be read has a problem and nothing else."""
-    return next(found for _, found in list(facts_of([path], kept_in)))
 
 
 def facts_of(paths: Iterable[Path], kept_in: Path | None = None) -> Iterator[tuple[Path, Facts]]:
@@ -62,7 +58,7 @@ def facts_of(paths: Iterable[Path], kept_in: Path | None = None) -> Iterator[tup
 
 
 def _look(path: Path) -> tuple[Facts, bool]:
-    """The facts, and whether they hang on nothing but the file: a lack of permission may end."""
+    """The facts, and whether they depend on the file alone: a lack of permission may end."""
     try:
         header = read_header(path)
     except SpecchatError as error:
@@ -78,8 +74,7 @@ def _look(path: Path) -> tuple[Facts, bool]:
         found = replace(found, parameters=_parameters(header) or None)
         problem = file_problem(header)
         # Of a header that llama.cpp would refuse nothing is to be computed.
-        kind = memory_kind(header) if problem is None else None
-        return replace(found, problem=problem, memory_kind=kind), True
+        return replace(found, problem=problem, memory_kind=None if problem else memory_kind(header)), True
     except SpecchatError as error:
         return replace(found, problem=str(error)), not isinstance(error.__cause__, OSError)
 
@@ -129,11 +124,8 @@ def _write(path: Path, rules: list[int], new: Mapping[str, Mapping[str, object]]
     nothing, which costs time only."""
     known = {key: entry for key, entry in _read(path, rules).items() if key not in new}
     kept = dict(list({**known, **new}.items())[-_MOST:])
-    beside = path.with_name(f"{path.name}.{os.getpid()}")
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(json.dumps({"rules": rules, "facts": kept}), encoding="utf-8")
-        beside.replace(path)
+    with suppress(OSError), whole_file(path) as file:
+        file.write(json.dumps({"rules": rules, "facts": kept}).encode())
 
 
 def _parse(entry: object) -> Facts | None:

@@ -10,6 +10,7 @@ and alignment are those that llama.cpp's own reader enforces.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ _MAX_KEYS = 4096
 _MAX_TENSORS = 1 << 13
 _MAX_ELEMENTS = 1 << 20  # of a list that is read
 _MAX_ARCHITECTURE = 64
+_LAYER = re.compile(r"blk\.(\d{1,9})\.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +47,12 @@ class Tensor:
     def label(self) -> str:
         """The type's name, such as Q4_K."""
         return TENSOR_TYPES[self.kind][0]
+
+    @property
+    def layer(self) -> int | None:
+        """The number of the layer that it belongs to; None where it belongs to none."""
+        match = _LAYER.match(self.name)
+        return int(match[1]) if match else None
 
 
 @dataclass(frozen=True, slots=True)

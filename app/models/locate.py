@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -129,7 +130,11 @@ def _found_by_name(name: str, folders: Sequence[Path]) -> Path | None:
     for left in unusable:
         if name and (os.path.basename(left.path) == name or left.reason.startswith(f"{name} ")):
             raise SpecchatError(clean(left.reason))
-    models = [each for each in found if each.name.startswith(f"{name}:") and _chats(each.path)]
+    models = []
+    for each in found:
+        with suppress(SpecchatError):
+            if each.name.startswith(f"{name}:") and chat_problem(read_header(each.path)) is None:
+                models.append(each)
     if len(models) > 1:
         names = ", ".join(clean(each.name) for each in models)
         raise SpecchatError(f"{clean(name)} has several models on this disk: name one of {names}.")
@@ -139,13 +144,6 @@ def _found_by_name(name: str, folders: Sequence[Path]) -> Path | None:
                 raise SpecchatError(clean(left.reason))
         return None
     return models[0].path
-
-
-def _chats(path: Path) -> bool:
-    try:
-        return chat_problem(read_header(path)) is None
-    except SpecchatError:
-        return False
 
 
 def check_file(path: Path) -> Header:

@@ -50,10 +50,16 @@ def _remove(file: CachedFile) -> int:
         blob = target_of(pointer)
         freed += unlink(pointer)
         remove_empty(pointer.parent, snapshots)
-        if blob is not None and blob.parent == file.folder / "blobs" and blob not in _linked(snapshots):
+        linked = {target_of(Path(at, name)) for at, _, names in os.walk(snapshots) for name in names}
+        if blob is not None and blob.parent == file.folder / "blobs" and blob not in linked:
             freed += _remove_blob(file, blob)
     if not file.commits():
-        _clear(file.folder)
+        # The repository's folder goes as well, unless something foreign is in it.
+        shutil.rmtree(file.folder / ".no_exist", ignore_errors=True)
+        shutil.rmtree(file.folder / "refs", ignore_errors=True)
+        for each in ("snapshots", "blobs", "."):
+            with suppress(OSError):
+                (file.folder / each).rmdir()
     return freed
 
 
@@ -75,19 +81,5 @@ def _remove_blob(file: CachedFile, blob: Path) -> int:
     return freed
 
 
-def _linked(snapshots: Path) -> set[Path | None]:
-    """What the files of all revisions are linked to."""
-    return {target_of(Path(at, name)) for at, _, names in os.walk(snapshots) for name in names}
-
-
 def _inside(path: Path, folder: Path) -> bool:
     return path.resolve().is_relative_to(folder.resolve())
-
-
-def _clear(folder: Path) -> None:
-    """Remove a repository's folder that holds no file any more, unless something foreign is in it."""
-    shutil.rmtree(folder / ".no_exist", ignore_errors=True)
-    shutil.rmtree(folder / "refs", ignore_errors=True)
-    for each in ("snapshots", "blobs", "."):
-        with suppress(OSError):
-            (folder / each).rmdir()

@@ -11,7 +11,6 @@ import errno
 import hashlib
 import json
 import os
-import re
 import shutil
 import struct
 import time
@@ -56,7 +55,6 @@ _BY_LAYER = (
     _RECURRENT_LAYERS,
 )
 
-_BLOCK = re.compile(r"blk\.(\d+)\.(.+)", re.DOTALL)
 _CHUNK = 4 << 20
 _DIGEST_BLOCKS, _DIGEST_BLOCK = 64, 64 << 10
 _CHOICE_BYTES = 1 << 16
@@ -93,9 +91,10 @@ def skip_problem(header: Header) -> str | None:
         return f"Layers of {name} cannot be skipped, because its last ones are an MTP head; {other}"
     if (architecture, blocks) in _SCALED_BY_DEPTH:
         return f"{name} changes its attention with its number of layers; {other}"
-    if blocks is None or not any(_BLOCK.fullmatch(tensor.name) for tensor in header.tensors):
+    numbers = [tensor.layer for tensor in header.tensors if tensor.layer is not None]
+    if blocks is None or not numbers:
         return f"{name} has no layers; choose a whole model."
-    if any(int(match[1]) >= blocks for t in header.tensors if (match := _BLOCK.fullmatch(t.name))):
+    if max(numbers) >= blocks:
         return f"{name} is damaged: it has more layers than it says; download it again."
     for key in _BY_LAYER:
         value = header.metadata.get(f"{architecture}.{key}")
@@ -198,7 +197,6 @@ def _plan(header: Header, layers: Collection[int]) -> list[Piece]:
 
     entries = _entries(header, kept, sorted(layers))
     tensors = list(_kept_tensors(header, kept))
-    alignment = header.alignment
     infos: list[Piece] = []
     data: list[Piece] = []
     offset = 0
@@ -206,12 +204,12 @@ def _plan(header: Header, layers: Collection[int]) -> list[Piece]:
         shape = struct.pack(f"<I{len(tensor.shape)}q", len(tensor.shape), *tensor.shape)
         infos.append(_text(name) + shape + struct.pack("<IQ", tensor.kind, offset))
         start = header.data_offset + tensor.offset
-        data.append((start, start + tensor.size))
-        data.append(bytes(-tensor.size % alignment))
-        offset += tensor.size + -tensor.size % alignment
+        padding = -tensor.size % header.alignment
+        data += [(start, start + tensor.size), bytes(padding)]
+        offset += tensor.size + padding
     start_of_file = b"GGUF" + struct.pack("<IQQ", header.version, len(tensors), len(entries))
     head: list[Piece] = [start_of_file, *(piece for entry in entries.values() for piece in entry), *infos]
-    return [*head, bytes(-_size(head) % alignment), *data]
+    return [*head, bytes(-_size(head) % header.alignment), *data]
 
 
 def _entries(header: Header, kept: list[int], skipped: list[int]) -> dict[str, list[Piece]]:
@@ -244,11 +242,10 @@ def _kept_tensors(header: Header, kept: list[int]) -> Iterator[tuple[str, Tensor
     """Tensors that stay, with their new names."""
     numbers = {layer: number for number, layer in enumerate(kept)}
     for tensor in header.tensors:
-        block = _BLOCK.fullmatch(tensor.name)
-        if block is None:
+        if tensor.layer is None:
             yield tensor.name, tensor
-        elif int(block[1]) in numbers:
-            yield f"blk.{numbers[int(block[1])]}.{block[2]}", tensor
+        elif tensor.layer in numbers:
+            yield f"blk.{numbers[tensor.layer]}.{tensor.name.split('.', 2)[2]}", tensor
 
 
 def _text(text: str) -> bytes:

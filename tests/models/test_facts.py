@@ -11,9 +11,14 @@ from pathlib import Path
 import pytest
 
 from app.models import facts as module
-from app.models.facts import facts, facts_file, facts_of
+from app.models.facts import facts_file, facts_of
 from app.models.row import Facts
 from tests.tiny import Extra, write_tiny
+
+
+def facts(path: Path, kept: Path | None = None) -> Facts:
+    """The facts of one file."""
+    return dict(facts_of([path], kept))[path]
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from app.models.catalogue import Entry
 from app.models.disk_search import Found
-from app.models.facts import facts
+from app.models.facts import facts_of
 from app.models.fit import Memory
 from app.models.gguf import read_header
 from app.models.hub import Part
@@ -51,7 +51,7 @@ def in_hub(home: Path, part: Part, **about: object) -> Path:
 def rows_of(*paths: Path, memory: Memory = PLENTY, **entries: Entry) -> dict[str, Row]:
     """Rows of these files, called by their names and found in the hub's cache."""
     found = [Found(path, path.name, "somewhere", path.stat().st_size) for path in paths]
-    known = {path: facts(path) for path in paths}
+    known = dict(facts_of(paths))
     headers = {path: read_header(path) for path in paths if known[path].problem is None}
     here = {
         part: path for entry in entries.values() for part in entry.parts for path in paths
