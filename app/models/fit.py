@@ -70,6 +70,16 @@ class _Need:
     system: int
     gpu: int
 
+    def fits(self, memory: Memory) -> bool:
+        whole = self.system + (self.gpu if memory.shared else 0)
+        return whole <= memory.system_usable and self.gpu <= memory.gpu_usable
+
+    def short(self, memory: Memory) -> tuple[str, str]:
+        """What is needed and what is free, of the memory that is short."""
+        if self.gpu > memory.gpu_usable:
+            return f"{_size(self.gpu)} of the GPU", _size(sum(memory.gpus))
+        return _size(self.system + (self.gpu if memory.shared else 0)), _size(memory.system)
+
 
 def fit(
     header: Header,
@@ -146,25 +156,22 @@ def _choose(
         each = [_need(held, count) for held in pieces(length)]
         return _Need(sum(one.system for one in each), sum(one.gpu for one in each))
 
-    def fits(length: int, count: int) -> bool:
-        return _fits(need(length, count), memory)
-
     least = min(SMALLEST_CONTEXT, wanted)
     every = len(pieces(least)[0].layers) + 1
     layers = 0 if not memory.gpus else every if gpu_layers < 0 else min(gpu_layers, every)
     if memory.gpus and gpu_layers < 0:
         layers = _most(lambda count: need(wanted, count).gpu <= memory.gpu_usable, every)
     longest = wanted
-    if not fits(wanted, layers):
-        steps = _most(lambda step: fits(least + step * _STEP, layers), (wanted - least) // _STEP)
+    if not need(wanted, layers).fits(memory):
+        steps = _most(lambda step: need(least + step * _STEP, layers).fits(memory), (wanted - least) // _STEP)
         longest = least + steps * _STEP
     length = wanted if fixed else longest
     problem = context_note = layers_note = None
-    if not fits(length, layers):
-        shorter = longest if longest < length and fits(longest, layers) else None
+    if not need(length, layers).fits(memory):
+        shorter = longest if longest < length and need(longest, layers).fits(memory) else None
         problem = _problem(need(length, layers), memory, cache_type, shorter)
     elif length < wanted:
-        size, free = _short(need(wanted, layers), memory)
+        size, free = need(wanted, layers).short(memory)
         context_note = f"The context is {length:,} tokens: {wanted:,} need about {size} and {free} are free"
         context_note += "; --kv-type q8_0 halves the cache." if cache_type in _WIDE_TYPES else "."
     whole = layers == every or not memory.gpus
@@ -203,7 +210,7 @@ def _need(held: Parts, count: int) -> _Need:
 
 
 def _problem(need: _Need, memory: Memory, cache_type: str, shorter: int | None) -> str:
-    size, free = _short(need, memory)
+    size, free = need.short(memory)
     advice = ["a smaller quantisation"]
     if need.gpu > memory.gpu_usable:
         advice.append("fewer --gpu-layers")
@@ -215,20 +222,8 @@ def _problem(need: _Need, memory: Memory, cache_type: str, shorter: int | None) 
     return f"The model needs about {size} and {free} are free: choose {choices}."
 
 
-def _short(need: _Need, memory: Memory) -> tuple[str, str]:
-    """What is needed and what is free, of the memory that is short."""
-    if need.gpu > memory.gpu_usable:
-        return f"{_size(need.gpu)} of the GPU", _size(sum(memory.gpus))
-    return _size(need.system + (need.gpu if memory.shared else 0)), _size(memory.system)
-
-
 def _size(count: int) -> str:
     return f"{count / 1e9:.1f} GB"
-
-
-def _fits(need: _Need, memory: Memory) -> bool:
-    whole = need.system + (need.gpu if memory.shared else 0)
-    return whole <= memory.system_usable and need.gpu <= memory.gpu_usable
 
 
 def _most(holds: Callable[[int], bool], most: int) -> int:

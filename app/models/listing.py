@@ -44,19 +44,25 @@ def look(
     except SpecchatError as error:
         entries, fault = shipped_catalogue(), str(error)
     found, unusable = discover_here(folders)
-    found = [*found, *_more(found, bundled, "bundled"), *_more(found, named, "file")]
+    for path, origin in ((bundled, "bundled"), (named, "file")):
+        if (
+            path is not None
+            and os.path.isfile(path)
+            and _real(path) not in {_real(each.path) for each in found}
+        ):
+            found.append(Found(path, path.name, origin, path.stat().st_size))
     known: dict[Path, Facts] = {}
-    for number, (path, facts) in enumerate(facts_of([each.path for each in found])):
-        known[path] = facts
-        report(number + 1, len(found))
     headers = {}
-    for each in found:
-        if known[each.path].problem is None:
-            try:
-                headers[each.path] = read_header(each.path)
-            except SpecchatError as error:  # it changed meanwhile
-                known[each.path] = Facts(problem=str(error))
-    here = _parts_here(entries, found)
+    for number, (path, facts) in enumerate(facts_of([each.path for each in found]), 1):
+        known[path] = facts
+        report(number, len(found))
+        try:
+            if facts.problem is None:
+                headers[path] = read_header(path)
+        except SpecchatError as error:  # it changed meanwhile
+            known[path] = Facts(problem=str(error))
+    parts = {part for entry in entries.values() for part in entry.parts}
+    here = {part: file for part in parts if (file := downloaded(part) or same_file(part, found))}
     listed = rows(found, known, headers, entries, here, memory, copies)
     if here_only:
         listed = tuple(row for row in listed if row.path)
@@ -80,31 +86,30 @@ def rows(
     """
     by_file = {_real(each.path): each for each in found}
     listed: list[Row] = []
-    of_catalogue: set[str] = set()
     for entry in offered(entries):
-        file = by_file.get(_real(here[entry.target])) if entry.target in here else None
-        if file is not None:
-            of_catalogue.add(_real(file.path))
+        file = by_file.pop(_real(here[entry.target]), None) if entry.target in here else None
         listed.append(_of_entry(entry, file, known, here, memory))
-    listed += [_of_file(each, known[each.path]) for each in found if _real(each.path) not in of_catalogue]
-    listed = _shortened(listed)
+    listed = _shortened([*listed, *(_of_file(each, known[each.path]) for each in by_file.values())])
     # An entry's target may be a draft as well, under its own name.
     names = {row.path: row.name for row in reversed(listed) if row.path}
     drafts = [each for each in found if each.path in headers][:_MOST_PAIRED]
     whole = []
     for row in listed:
         header = headers.get(Path(row.path)) if row.path else None
-        if header is None:
-            whole.append(row)
-            continue
-        others = [
-            DraftOption(names.get(str(each.path), each.name), str(each.path), each.size, problem)
-            for each in drafts
-            if _real(each.path) != _real(header.path)
-            for problem in (_pair(header, headers[each.path]),)
-        ]
-        others.sort(key=lambda each: (each.problem is not None, each.size, each.name))
-        whole.append(replace(row, drafts=tuple(others), room=_room(header, memory, copies)))
+        if header is not None:
+            others = [
+                DraftOption(
+                    names.get(str(each.path), each.name),
+                    str(each.path),
+                    each.size,
+                    _pair(header, headers[each.path]),
+                )
+                for each in drafts
+                if _real(each.path) != _real(header.path)
+            ]
+            others.sort(key=lambda each: (each.problem is not None, each.size, each.name))
+            row = replace(row, drafts=tuple(others), room=_room(header, memory, copies))
+        whole.append(row)
     return tuple(sorted(whole, key=_place))
 
 
@@ -129,9 +134,16 @@ def _of_entry(
     entry: Entry, file: Found | None, known: Mapping[Path, Facts], here: Mapping[Part, Path], memory: Memory
 ) -> Row:
     if file is None:
-        quantisation = split_name(entry.target.file)[1] or None
-        row = Row(name=entry.name, origin="", path=None, size=entry.target.size, quantisation=quantisation)
-        row = replace(row, room=_catalogue_room(entry, memory))
+        # By the catalogue's figure alone: layers may lie on the GPU and beside it.
+        usable = memory.system_usable + (0 if memory.shared else memory.gpu_usable)
+        row = Row(
+            name=entry.name,
+            origin="",
+            path=None,
+            size=entry.target.size,
+            quantisation=split_name(entry.target.file)[1] or None,
+            room=Room(entry.memory <= usable, entry.memory),
+        )
     else:
         row = replace(_of_file(file, known[file.path]), name=entry.name)
     partner = None
@@ -173,6 +185,7 @@ def _room(header: Header, memory: Memory, copies: Copies | None) -> Room | None:
     except SpecchatError:  # it changed meanwhile
         return None
     layers = (header.block_count or 0) + 1
+    notes = chosen.context_note, chosen.layers_note, chosen.window_note
     on_gpu = None if not memory.gpus else layers if chosen.gpu_layers < 0 else chosen.gpu_layers
     return Room(
         fits=chosen.problem is None,
@@ -180,32 +193,8 @@ def _room(header: Header, memory: Memory, copies: Copies | None) -> Room | None:
         context_length=chosen.context_length,
         gpu_layers=on_gpu,
         layers=layers,
-        remark=chosen.problem
-        or " ".join(filter(None, (chosen.context_note, chosen.layers_note, chosen.window_note)))
-        or None,
+        remark=chosen.problem or " ".join(filter(None, notes)) or None,
     )
-
-
-def _catalogue_room(entry: Entry, memory: Memory) -> Room:
-    """By the catalogue's figure alone: layers may lie on the GPU and beside it."""
-    usable = memory.system_usable + (0 if memory.shared else memory.gpu_usable)
-    return Room(entry.memory <= usable, entry.memory)
-
-
-def _parts_here(entries: Mapping[str, Entry], found: Sequence[Found]) -> dict[Part, Path]:
-    """The file of each part of the catalogue that is on this disk."""
-    parts = {part for entry in entries.values() for part in entry.parts}
-    return {part: file for part in parts if (file := downloaded(part) or same_file(part, found))}
-
-
-def _more(found: Sequence[Found], path: Path | None, origin: str) -> list[Found]:
-    """A file that lies in none of the places."""
-    if path is None or _real(path) in {_real(each.path) for each in found}:
-        return []
-    try:
-        return [Found(path, path.name, origin, path.stat().st_size)]
-    except OSError:
-        return []
 
 
 def _real(path: Path) -> str:
