@@ -315,7 +315,6 @@ class Assembly:
             needed=needed,
             beside=beside,
             flash_attention=settings.flash_attention != "off",
-            mmap=self.setup.model_settings.mmap,
             copies=self._copies,
             whole_window=True if settings.exact else None,
         )

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from app.models.disk_search import Found, Parts, Search, first_bytes
+from app.models.disk_search import Found, PathParts, Search, first_bytes
 from app.models.hub import Part
 from app.models.places import Layout, Place, places
 from app.models.row import UnusableFile
@@ -73,7 +73,7 @@ def _absolute(value: object) -> Path | None:
     return Path(value) if os.path.isabs(value) else None
 
 
-def _tree_names(parts: Parts) -> Parts:
+def _tree_names(parts: PathParts) -> PathParts:
     """A file by its own name, or as the hub calls it where the folders are those of its cache."""
     for at, folder in enumerate(parts[:-3]):
         if folder.startswith("models--") and parts[at + 1] == "snapshots":
@@ -87,13 +87,13 @@ def _repository(folder: str) -> str:
     return folder.removeprefix("models--").replace("--", "/", 1)
 
 
-def _lm_studio_names(parts: Parts) -> Parts:
+def _lm_studio_names(parts: PathParts) -> PathParts:
     if len(parts) < 3:
         return parts[-1], "/".join(parts)
     return (f"{parts[0]}/{parts[1]}:{'/'.join(parts[2:])}",)
 
 
-def _jan_names(parts: Parts) -> Parts:
+def _jan_names(parts: PathParts) -> PathParts:
     return ("/".join(parts[:-1] if len(parts) > 1 and parts[-1].lower() == "model.gguf" else parts),)
 
 
@@ -173,7 +173,7 @@ def _ollama_name(host: str, namespace: str, model: str, tag: str) -> str:
     return f"{model}:{tag}" if namespace == _OLLAMA_NAMESPACE else f"{namespace}/{model}:{tag}"
 
 
-def _ollama_model(search: Search, place: Place, tag: Parts) -> None:
+def _ollama_model(search: Search, place: Place, tag: PathParts) -> None:
     name = _ollama_name(*tag)
     manifest = os.path.join(place.path, "manifests", *tag)
     layers = _read_json(manifest).get("layers")

@@ -29,8 +29,8 @@ _UNFINISHED = re.compile(
     re.IGNORECASE,
 )
 
-Parts: TypeAlias = tuple[str, ...]
-Called: TypeAlias = Callable[[Parts], Parts]
+PathParts: TypeAlias = tuple[str, ...]
+Called: TypeAlias = Callable[[PathParts], PathParts]
 """From the parts of a file's path to what it may be called, best first."""
 
 
@@ -91,7 +91,7 @@ class Search:
             self.leave_out(folder, place.origin, _unreadable(os.fspath(folder), error))
         return [name for _, name in sorted(files)], [name for _, name in sorted(folders)]
 
-    def walk(self, top: Path, place: Place, called: Called, above: Parts = (), deep: bool = True) -> None:
+    def walk(self, top: Path, place: Place, called: Called, above: PathParts = (), deep: bool = True) -> None:
         """Take the models in a folder. called: the names of a file, given the folders that lead to it from
         the place and its own name; `above` are those before `top`."""
         for folder, parts, files in self.folders(top, place, deep=deep):
@@ -99,10 +99,10 @@ class Search:
 
     def folders(
         self, top: Path, place: Place, *, deep: bool = True
-    ) -> Iterator[tuple[str, Parts, list[str]]]:
+    ) -> Iterator[tuple[str, PathParts, list[str]]]:
         """Each folder from `top` down, once, whatever links lead to it: its path, the names that lead to it,
         its files. Hidden folders hold what programs keep for themselves, and are passed over."""
-        waiting: list[tuple[str, Parts]] = [(os.fspath(top), ())]
+        waiting: list[tuple[str, PathParts]] = [(os.fspath(top), ())]
         visited: set[object] = set()
         entries = 0
         while waiting:
@@ -126,7 +126,7 @@ class Search:
                 waiting += [(os.path.join(folder, name), (*parts, name)) for name in reversed(kept)]
 
     def take_files(
-        self, folder: str, files: Sequence[str], origin: str, called: Called, above: Parts
+        self, folder: str, files: Sequence[str], origin: str, called: Called, above: PathParts
     ) -> None:
         """Take the models among the files of one folder, which the names `above` lead to."""
         present = set(files)
@@ -147,7 +147,7 @@ class Search:
                     reason = f"{called((*above, first))[0]} is missing, the first part of a model; "
                     self.leave_out(os.path.join(folder, first), origin, f"{reason}download it again.")
 
-    def take(self, path: str, origin: str, names: Parts) -> None:
+    def take(self, path: str, origin: str, names: PathParts) -> None:
         """Take a model by its file, or the first of its parts, unless it was taken before or is none. names:
         what it may be called, best first: the next is for where the one before is taken."""
         try:

@@ -7,10 +7,8 @@ reports (0.3.36) for families with other shapes; tests hold them to it.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Collection
-from dataclasses import astuple, dataclass
-from operator import add
+from dataclasses import dataclass
 
 from app.llama.settings import LEAST_TURNS, MOST_TURN_BYTES, MOST_TURNS
 from app.models.gguf import Header, Tensor
@@ -46,34 +44,6 @@ _BLOCKS = {label.lower(): (elements, size) for label, elements, size in TENSOR_T
 
 
 @dataclass(frozen=True, slots=True)
-class Estimate:
-    """Bytes of memory. weights: with the vocabulary and reordered copies.
-
-    spare: of the weights, pages of the file that are not needed again once it is loaded; the system takes
-    them back when memory gets short.
-    """
-
-    weights: int
-    cache: int
-    buffers: int
-    spare: int = 0
-
-    def __add__(self, other: Estimate) -> Estimate:
-        return Estimate(*map(add, astuple(self), astuple(other)))
-
-    @property
-    def total(self) -> int:
-        """What the process grows by. llama.cpp writes the whole cache when it makes it, however
-        much of the context is used later."""
-        return self.weights + self.cache + self.buffers
-
-    @property
-    def needed(self) -> int:
-        """What must be free."""
-        return self.total - self.spare
-
-
-@dataclass(frozen=True, slots=True)
 class Copies:
     """Which weights the CPU holds a second time, laid out for its kernels.
 
@@ -92,38 +62,27 @@ class Copies:
         return tensor.size if tensor.label in self.repacked and tensor.shape[1] % _REPACKED_ROWS == 0 else 0
 
 
+NO_COPIES = Copies()
+
+
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """An estimate in bytes, piece by piece. layers, cache: for each layer, first to last.
+    """What a model takes, in bytes, piece by piece, so that it can be spread over devices. layers, cache: for
+    each layer, first to last; llama.cpp writes the whole cache when it makes it.
 
-    copies: what the CPU holds of `layers` a second time. head: the product with the vocabulary,
-    0 where it shares the table of embeddings, which `table` holds. rest: vocabulary and bookkeeping.
+    head: the product with the vocabulary, 0 where it shares the table of embeddings, which `table` holds;
+    table_copy: what the CPU then holds of the table a second time. rest: vocabulary and bookkeeping.
     products: the buffer of a pass. rows: the logits that are handed out.
     """
 
     layers: tuple[int, ...]
-    copies: int
     cache: tuple[int, ...]
     table: int
     head: int
-    head_copy: int
+    table_copy: int
     rest: int
     products: int
     rows: int
-
-
-def on_cpu(held: Parts, *, mmap: bool) -> Estimate:
-    """The pieces together, where all of them are on the CPU."""
-    weights = sum(held.layers) + held.table + held.head
-    copied = held.copies + held.head_copy
-    # Without a map there is no file beside the copy, save for a table that is both looked up and copied.
-    doubled = copied if mmap else (held.head_copy if not held.head else 0)
-    return Estimate(
-        weights=weights + doubled + held.rest,
-        cache=sum(held.cache),
-        buffers=held.products + held.rows,
-        spare=held.copies + (held.head_copy if held.head else 0) if mmap else 0,
-    )
 
 
 def parts(
@@ -132,34 +91,28 @@ def parts(
     cache_type: str,
     *,
     flash_attention: bool = True,
-    copies: Copies | None = None,
+    copies: Copies = NO_COPIES,
     whole_window: bool = True,
     snapshots: int = 0,
 ) -> Parts:
-    """The pieces of an estimate, for a model that is spread over devices. whole_window: layers with a sliding
-    window keep all rows. snapshots: of recurrent layers' state, beside the last one."""
-    if copies is None:
-        arm = platform.machine().lower() in ("arm64", "aarch64")
-        copies = Copies(_REPACKED_ARM if arm else _REPACKED_X86)
+    """The pieces of a model with this context. cache_type: as --kv-type has it. whole_window: layers with a
+    sliding window keep all rows. snapshots: of recurrent layers' state, beside the last one."""
     shape = Shape(header)
     cells = -(-context_length // CELLS) * CELLS
     tokens = min(cells, _CHUNK)
     layers = [0] * shape.layers
-    table = head = head_copy = layer_copies = 0
+    table = head = table_copy = 0
     tied = all(tensor.name != "output.weight" for tensor in header.tensors)
     for tensor in header.tensors:
-        # A table that is the product with the vocabulary as well is held once as each.
-        table_only = tensor.name.startswith(_TABLES) and not (tied and tensor.name == "token_embd.weight")
-        copy = 0 if table_only else copies.of(tensor)
         if tensor.layer is not None and tensor.layer < shape.layers:
             layers[tensor.layer] += tensor.size
-            layer_copies += copy
         elif tensor.name.startswith("output"):
             head += tensor.size
-            head_copy += copy
         else:
             table += tensor.size
-            head_copy += copy
+            # Beside a copy the pages of the file need not stay, but those of a table that is looked up too.
+            multiplied = not tensor.name.startswith(_TABLES) or tensor.name == "token_embd.weight"
+            table_copy += copies.of(tensor) if tied and multiplied else 0
     if tied:
         table, head = table + head, 0
     merges = header.metadata.get("tokenizer.ggml.merges")
@@ -175,11 +128,10 @@ def parts(
 
     return Parts(
         layers=tuple(layers),
-        copies=layer_copies,
         cache=tuple(map(kept, range(shape.layers))),
         table=table,
         head=head,
-        head_copy=head_copy,
+        table_copy=table_copy,
         rest=rest + cells * _POSITION + saved,
         products=shape.products(cells, tokens, flash_attention),
         rows=(_HANDED_ROWS + 1) * shape.vocabulary * FLOAT,

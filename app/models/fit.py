@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from app.models.estimate import Copies, Estimate, Parts, on_cpu, parts, snapshots_worth
+from app.models.estimate import NO_COPIES, Copies, Parts, parts, snapshots_worth
 from app.models.gguf import Header
 from app.models.shape import Shape
 
@@ -47,14 +47,14 @@ class Memory:
 class Fit:
     """What to use. gpu_layers: -1 for all, also where there is no GPU.
 
-    estimate: as if all ran on the CPU. gpu: bytes of the GPUs' memory that it needs. whole_window: layers
-    with a sliding window keep all rows. problem: a sentence, where memory will be short all the same.
-    context_note, layers_note, window_note: a sentence, where less was chosen than could be.
+    needed: bytes of the system's memory as if all ran on the CPU; gpu: of the GPUs' memory. whole_window:
+    layers with a sliding window keep all rows. problem: a sentence, where memory will be short all the
+    same. context_note, layers_note, window_note: a sentence, where less was chosen than could be.
     """
 
     context_length: int
     gpu_layers: int
-    estimate: Estimate
+    needed: int
     gpu: int = 0
     whole_window: bool = True
     problem: str | None = None
@@ -91,8 +91,7 @@ def fit(
     needed: int = 0,
     beside: Sequence[Header] = (),
     flash_attention: bool = True,
-    mmap: bool = True,
-    copies: Copies | None = None,
+    copies: Copies = NO_COPIES,
     whole_window: bool | None = None,
 ) -> Fit:
     """Choose what is None (context_length, whole_window) or -1 (gpu_layers); say where what is set does not
@@ -122,7 +121,7 @@ def fit(
                 for each in headers
             ]
 
-        chosen = _choose(pieces, memory, wanted, context_length is not None, gpu_layers, cache_type, mmap)
+        chosen = _choose(pieces, memory, wanted, context_length is not None, gpu_layers, cache_type)
         return replace(chosen, whole_window=whole)
 
     chosen = fitted(whole_window is not False)
@@ -147,7 +146,6 @@ def _choose(
     fixed: bool,
     gpu_layers: int,
     cache_type: str,
-    mmap: bool,
 ) -> Fit:
     """The context and the layers on a GPU. pieces: of all models, by the length of the context. fixed: the
     length `wanted` was asked for."""
@@ -183,7 +181,7 @@ def _choose(
     return Fit(
         context_length=length,
         gpu_layers=gpu_layers if gpu_layers >= 0 or whole else layers,
-        estimate=sum((on_cpu(held, mmap=mmap) for held in pieces(length)), Estimate(0, 0, 0)),
+        needed=need(length, 0).system,
         gpu=need(length, layers).gpu,
         problem=problem,
         context_note=context_note,
@@ -192,18 +190,14 @@ def _choose(
 
 
 def _need(held: Parts, count: int) -> _Need:
-    """Where a model's bytes lie with `count` layers on the GPUs. The output counts as the last layer.
-
-    Of weights that are held reordered as well, the pages of the file need not stay; only a table that is
-    looked up and multiplied with is needed as both.
-    """
+    """Where a model's bytes lie with `count` layers on the GPUs. The output counts as the last layer."""
     first = len(held.layers) - max(0, min(count - 1, len(held.layers)))
     gpu = sum(held.layers[first:]) + sum(held.cache[first:])
     system = sum(held.layers[:first]) + sum(held.cache[:first]) + held.table + held.rest + held.rows
     if count:
         gpu += (held.head or held.table) + held.products
     else:
-        system += held.head or held.head_copy
+        system += held.head or held.table_copy
     if first:
         system += held.products
     return _Need(system, gpu)

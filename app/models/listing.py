@@ -11,7 +11,7 @@ from app.errors import SpecchatError
 from app.models.catalogue import Entry, catalogue, offered, shipped_catalogue
 from app.models.discovery import discover_here, same_file
 from app.models.disk_search import Found
-from app.models.estimate import Copies
+from app.models.estimate import NO_COPIES, Copies
 from app.models.facts import facts_of
 from app.models.fit import Memory, fit
 from app.models.gguf import Header, read_header
@@ -31,7 +31,7 @@ def look(
     bundled: Path | None = None,
     named: Path | None = None,
     here_only: bool = False,
-    copies: Copies | None = None,
+    copies: Copies = NO_COPIES,
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> Listing:
     """Look at every place, in `folders` too. named: one more file. report: headers read, of how many.
@@ -76,7 +76,7 @@ def rows(
     entries: Mapping[str, Entry],
     here: Mapping[Part, Path],
     memory: Memory,
-    copies: Copies | None = None,
+    copies: Copies = NO_COPIES,
 ) -> tuple[Row, ...]:
     """What is here first, by name; then what can be downloaded, in the catalogue's order; last what is no
     model to chat with.
@@ -179,7 +179,7 @@ def _pair(target: Header, draft: Header) -> str | None:
         return str(error)
 
 
-def _room(header: Header, memory: Memory, copies: Copies | None) -> Room | None:
+def _room(header: Header, memory: Memory, copies: Copies) -> Room | None:
     try:
         chosen = fit(header, memory, copies=copies)
     except SpecchatError:  # it changed meanwhile
@@ -189,7 +189,7 @@ def _room(header: Header, memory: Memory, copies: Copies | None) -> Room | None:
     on_gpu = None if not memory.gpus else layers if chosen.gpu_layers < 0 else chosen.gpu_layers
     return Room(
         fits=chosen.problem is None,
-        needed=chosen.estimate.needed,
+        needed=chosen.needed,
         context_length=chosen.context_length,
         gpu_layers=on_gpu,
         layers=layers,
