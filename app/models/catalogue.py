@@ -106,143 +106,142 @@ def read_catalogue(path: Path, known: Mapping[str, Entry] = MappingProxyType({})
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise SpecchatError(f"{label} line {line}: not UTF-8; save the file as UTF-8.") from error
-    return _Reader(text, label, known).entries()
+    file = _File(text, label, load_toml(text, label), known)
+    return {name: file.entry(name, raw) for name, raw in file.data.items()}
 
 
-class _Reader:
-    """One file's content, held against what it should be."""
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A catalogue's text, and what tomllib makes of it. known: entries of another that may be named."""
 
-    def __init__(self, text: str, label: str, known: Mapping[str, Entry]) -> None:
-        self._text = text
-        self._label = label
-        self._known = known
-        self._data = load_toml(text, label)
+    text: str
+    label: str
+    data: Mapping[str, object]
+    known: Mapping[str, Entry]
 
-    def entries(self) -> dict[str, Entry]:
-        """Every entry, in the order of the file."""
-        return {name: self._entry(name, raw) for name, raw in self._data.items()}
+    def fail(self, at: _Path, message: str) -> NoReturn:
+        places = [each.key for each in scan(self.text) if each.path[: len(at)] == at]
+        line = line_of(self.text, places[0] if places else 0)
+        raise SpecchatError(f"{self.label} line {line}: {message}")
 
-    def _entry(self, name: str, raw: object) -> Entry:
-        at = (name,)
+    def table(self, at: _Path, raw: object, wanted: str) -> _Table:
+        if not isinstance(raw, dict):
+            self.fail(at, f"{at[-1]} is {shown(raw)}: {wanted}.")
+        return _Table(self, at, raw)
+
+    def entry(self, name: str, raw: object) -> Entry:
         if not _NAME.fullmatch(name):
-            self._fail(at, f"a name is of letters, digits and . _ -, not {shown(name)}.")
-        fields = self._table(at, raw, f"write [{name}] on a line of its own and its keys below")
+            self.fail((name,), f"a name is of letters, digits and . _ -, not {shown(name)}.")
+        table = self.table((name,), raw, f"write [{name}] on a line of its own and its keys below")
         optional = ("draft", "kind", "memory_kind", "unverified", "rpc")
-        self._check_keys(at, fields, ("target", "licence", "memory"), optional)
-        kind = self._text_at((name, "kind"), fields.get("kind", "draft"))
+        table.check_keys(("target", "licence", "memory"), optional)
+        kind = table.text("kind", "draft")
         if kind not in get_args(Kind):
-            self._fail((name, "kind"), f'kind is {shown(kind)}: give "draft", "eagle3" or "mtp".')
-        if kind == "eagle3" and "draft" not in fields:
-            self._fail(at, f"{name} has no draft: an EAGLE-3 head is a file of its own, so name it.")
-        unverified = fields.get("unverified", False)
+            table.fail("kind", f'kind is {shown(kind)}: give "draft", "eagle3" or "mtp".')
+        if kind == "eagle3" and "draft" not in table.fields:
+            table.fail("", f"{name} has no draft: an EAGLE-3 head is a file of its own, so name it.")
+        unverified = table.fields.get("unverified", False)
         if not isinstance(unverified, bool):
-            self._fail((name, "unverified"), f"unverified is {shown(unverified)}: give true or false.")
-        target = self._part((name, "target"), fields["target"])
-        memory_kind = fields.get("memory_kind")
+            table.fail("unverified", f"unverified is {shown(unverified)}: give true or false.")
+        rpc = table.fields.get("rpc", [])
+        if not isinstance(rpc, list) or not all(isinstance(each, str) and each.strip() for each in rpc):
+            table.fail("rpc", f'rpc is {shown(rpc)}: give a list, such as ["192.0.2.7:50052"].')
         return Entry(
             name=name,
-            target=target,
-            draft=self._part((name, "draft"), fields["draft"]) if "draft" in fields else None,
+            target=self.part((name, "target"), table.fields["target"]),
+            draft=self.part((name, "draft"), table.fields["draft"]) if "draft" in table.fields else None,
             kind=cast(Kind, kind),
-            licence=self._text_at((name, "licence"), fields["licence"]),
-            memory=self._gigabytes((name, "memory"), fields["memory"]),
+            licence=table.text("licence"),
+            memory=table.gigabytes("memory"),
             unverified=unverified,
-            memory_kind=None if memory_kind is None else self._text_at((name, "memory_kind"), memory_kind),
-            rpc=self._addresses((name, "rpc"), fields.get("rpc", [])),
+            memory_kind=table.text("memory_kind") if "memory_kind" in table.fields else None,
+            rpc=tuple(rpc),
         )
 
-    def _part(self, at: _Path, raw: object) -> Part:
-        fields = self._table(at, raw, f"write {at[-1]}.repository, {at[-1]}.file and {at[-1]}.size")
-        if "same_as" in fields:
-            return self._same(at, fields)
-        self._check_keys(at, fields, ("repository", "file", "size"), ("revision",), "same_as")
-        repository = self._text_at((*at, "repository"), fields["repository"])
-        file = self._text_at((*at, "file"), fields["file"])
-        revision = fields.get("revision")
+    def part(self, at: _Path, raw: object) -> Part:
+        key = at[-1]
+        table = self.table(at, raw, f"write {key}.repository, {key}.file and {key}.size")
+        if "same_as" in table.fields:
+            return self._same(table, key)
+        table.check_keys(("repository", "file", "size"), ("revision",), "same_as")
+        repository, file = table.text("repository"), table.text("file")
+        revision = table.fields.get("revision")
         problems = {
             "repository": repository_problem(repository),
             "file": file_problem(file),
             "revision": None if revision is None else revision_problem(revision),
         }
-        for key, problem in problems.items():
+        for name, problem in problems.items():
             if problem:
-                self._fail((*at, key), f"{key} is {shown(fields[key])}: {problem}.")
-        size = self._gigabytes((*at, "size"), fields["size"])
-        return Part(repository, file, size, None if revision is None else str(revision))
+                table.fail(name, f"{name} is {shown(table.fields[name])}: {problem}.")
+        return Part(repository, file, table.gigabytes("size"), None if revision is None else str(revision))
 
-    def _same(self, at: _Path, fields: Mapping[str, object]) -> Part:
+    def _same(self, table: _Table, key: str) -> Part:
         """The same part of another entry, which must say itself what it is."""
-        self._check_keys(at, fields, ("same_as",), ())
-        here, key = (*at, "same_as"), at[1]
-        name = self._text_at(here, fields["same_as"])
-        if name in self._data:
-            entry = self._data[name]
+        table.check_keys(("same_as",), ())
+        name = table.text("same_as")
+        if name in self.data:
+            entry = self.data[name]
             part = entry.get(key) if isinstance(entry, dict) else None
             if isinstance(part, dict) and "same_as" in part:
-                self._fail(here, f"{key} is the same as in {name}, which names another: name that one.")
+                table.fail("same_as", f"{key} is the same as in {name}, which names another: name that one.")
             if part is not None:
-                return self._part((name, key), part)
-        elif name in self._known:
-            known = self._known[name].target if key == "target" else self._known[name].draft
+                return self.part((name, key), part)
+        elif name in self.known:
+            known = self.known[name].target if key == "target" else self.known[name].draft
             if known is not None:
                 return known
         else:
-            near = nearest(name, {*self._data, *self._known})
+            near = nearest(name, {*self.data, *self.known})
             hint = f"did you mean {shown(near)}?" if near else "name an entry that there is."
-            self._fail(here, f"same_as is {shown(name)}, which is no entry; {hint}")
-        self._fail(here, f"{name} has no {key} that could be the same; name another entry.")
+            table.fail("same_as", f"same_as is {shown(name)}, which is no entry; {hint}")
+        table.fail("same_as", f"{name} has no {key} that could be the same; name another entry.")
 
-    def _table(self, at: _Path, raw: object, wanted: str) -> Mapping[str, object]:
-        if not isinstance(raw, dict):
-            self._fail(at, f"{at[-1]} is {shown(raw)}: {wanted}.")
-        return raw
 
-    def _check_keys(
-        self,
-        at: _Path,
-        fields: Mapping[str, object],
-        required: Collection[str],
-        optional: Collection[str],
-        instead: str = "",
-    ) -> None:
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table of the file, whose values are checked as they are taken."""
+
+    file: _File
+    at: _Path
+    fields: Mapping[str, object]
+
+    def fail(self, key: str, message: str) -> NoReturn:
+        """key: "" for the table itself."""
+        self.file.fail((*self.at, key) if key else self.at, message)
+
+    def check_keys(self, required: Collection[str], optional: Collection[str], instead: str = "") -> None:
         """Every key is known, and those required are there. instead: one that would stand for them all."""
-        inner = "".join(f"{each}." for each in at[1:])
+        inner = "".join(f"{each}." for each in self.at[1:])
         keys = [*required, *optional, *([instead] if instead else [])]
-        for key in fields:
+        for key in self.fields:
             if key not in keys:
                 near = nearest(key, keys)
                 hint = f"did you mean {inner}{near}?" if near else f"there are {', '.join(keys)}."
-                self._fail((*at, key), f"{at[0]} has no key {inner}{_short(key)}; {hint}")
+                self.fail(key, f"{self.at[0]} has no key {inner}{_short(key)}; {hint}")
         for key in required:
-            if key not in fields:
+            if key not in self.fields:
                 other = f", or {inner}{instead}" if instead else ""
-                self._fail(at, f"{at[0]} has no {inner}{key}: add it{other}.")
+                self.fail("", f"{self.at[0]} has no {inner}{key}: add it{other}.")
 
-    def _text_at(self, at: _Path, raw: object) -> str:
+    def text(self, key: str, default: str = "") -> str:
+        """A line of text. default: where the key is not there."""
+        raw = self.fields.get(key, default)
         if not isinstance(raw, str) or not raw.strip() or not raw.isprintable():
-            self._fail(at, f"{at[-1]} is {shown(raw)}: give a text in quotation marks, on one line.")
+            self.fail(key, f"{key} is {shown(raw)}: give a text in quotation marks, on one line.")
         return raw
 
-    def _addresses(self, at: _Path, raw: object) -> tuple[str, ...]:
-        if not isinstance(raw, list):
-            self._fail(at, f'rpc is {shown(raw)}: give a list, such as ["192.0.2.7:50052"].')
-        return tuple(self._text_at(at, each) for each in raw)
-
-    def _gigabytes(self, at: _Path, raw: object) -> int:
+    def gigabytes(self, key: str) -> int:
         """Bytes, of a number that is given in GB."""
+        raw = self.fields[key]
         if isinstance(raw, bool) or not isinstance(raw, int | float):
-            self._fail(at, f"{at[-1]} is {shown(raw)}: give a number of GB, such as 4.92.")
+            self.fail(key, f"{key} is {shown(raw)}: give a number of GB, such as 4.92.")
         # So put that it is true for nan too.
         if not raw > 0:
-            self._fail(at, f"{at[-1]} is {_short(shown(raw))}: give a number of GB above 0.")
+            self.fail(key, f"{key} is {_short(shown(raw))}: give a number of GB above 0.")
         if raw > _MOST_GIGABYTES:
-            self._fail(at, f"{at[-1]} is {_short(str(raw))}: give it in GB, not in bytes.")
+            self.fail(key, f"{key} is {_short(str(raw))}: give it in GB, not in bytes.")
         return max(1, round(raw * _GIGABYTE))
-
-    def _fail(self, at: _Path, message: str) -> NoReturn:
-        places = [each.key for each in scan(self._text) if each.path[: len(at)] == at]
-        line = line_of(self._text, places[0] if places else 0)
-        raise SpecchatError(f"{self._label} line {line}: {message}")
 
 
 def _short(key: str) -> str:
