@@ -18,7 +18,7 @@ from app.errors import SpecchatError
 from app.loading import cpu_copies, machine_memory
 from app.models.listing import look
 from app.models.locate import bundled_model
-from app.models.row import Listing, Row
+from app.models.row import Listing, ModelRow
 from app.settings.fields import nearest, shown
 from app.settings.file import read_settings, settings_path
 
@@ -115,7 +115,7 @@ class _Progress:
             print(f"\r{' ' * self._width}\r", end="", file=sys.stderr, flush=True)
 
 
-def _called(listing: Listing, name: str, path: Path | None) -> tuple[Row, ...]:
+def _called(listing: Listing, name: str, path: Path | None) -> tuple[ModelRow, ...]:
     """The model of that name or path, else all whose names hold each of its words.
 
     Raises SpecchatError where there is none, with the reason where the name is of a file that was left out.

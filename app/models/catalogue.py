@@ -16,7 +16,7 @@ from typing import Literal, NoReturn, TypeAlias, cast, get_args
 
 from app.chat.gate import clean
 from app.errors import SpecchatError
-from app.models.hub import Part, file_problem, repository_problem, revision_problem
+from app.models.hub import HubFile, file_problem, repository_problem, revision_problem
 from app.settings.fields import nearest, shown
 from app.settings.file import load_toml, settings_path
 from app.settings.scan import line_of, scan
@@ -45,8 +45,8 @@ class Entry:
     """
 
     name: str
-    target: Part
-    draft: Part | None
+    target: HubFile
+    draft: HubFile | None
     kind: Kind
     licence: str
     memory: int
@@ -55,7 +55,7 @@ class Entry:
     rpc: tuple[str, ...] = ()
 
     @property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[HubFile, ...]:
         """The files to have, the target first; not a head that nothing can run."""
         return (self.target, self.draft) if self.draft and self.kind in RUNNABLE else (self.target,)
 
@@ -158,7 +158,7 @@ class _File:
             rpc=tuple(rpc),
         )
 
-    def part(self, at: _Path, raw: object) -> Part:
+    def part(self, at: _Path, raw: object) -> HubFile:
         key = at[-1]
         table = self.table(at, raw, f"write {key}.repository, {key}.file and {key}.size")
         if "same_as" in table.fields:
@@ -174,9 +174,9 @@ class _File:
         for name, problem in problems.items():
             if problem:
                 table.fail(name, f"{name} is {shown(table.fields[name])}: {problem}.")
-        return Part(repository, file, table.gigabytes("size"), None if revision is None else str(revision))
+        return HubFile(repository, file, table.gigabytes("size"), None if revision is None else str(revision))
 
-    def _same(self, table: _Table, key: str) -> Part:
+    def _same(self, table: _Table, key: str) -> HubFile:
         """The same part of another entry, which must say itself what it is."""
         table.check_keys(("same_as",), ())
         name = table.text("same_as")

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from app.models.disk_search import Found, PathParts, Search, first_bytes
-from app.models.hub import Part
+from app.models.hub import HubFile
 from app.models.places import Layout, Place, places
 from app.models.row import UnusableFile
 
@@ -35,7 +35,7 @@ def discover_here(folders: Sequence[Path] = ()) -> tuple[list[Found], list[Unusa
     return discover(places(os.environ, Path(os.path.expanduser("~")), sys.platform, folders))
 
 
-def same_file(part: Part, found: Sequence[Found]) -> Path | None:
+def same_file(part: HubFile, found: Sequence[Found]) -> Path | None:
     """The file of Hugging Face where another program keeps it under that name; None where none does."""
     name = f"{part.repository}:{part.file}"
     # The catalogue's size is rounded; a file of less than half of it was cut.

@@ -26,14 +26,14 @@ _REPOSITORY = re.compile(r"(?!.*(?:\.\.|--))[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_][\w.
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 # Signs that separate folders, or name drives and streams, on one system or another.
 _FORBIDDEN_IN_FILES = frozenset('\\:*?"<>|')
-# The catalogue's sizes are rounded, and a repository may hold another make of the file by now. Far less
+# The catalogue's sizes are rounded, and a repository may hold another version of the file by now. Far less
 # than that is a file that something cut.
 _SMALLEST_SHARE = 0.5
 _LOCK_SECONDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class HubFile:
     """A file on Hugging Face. size: bytes, rounded as its page shows it; 0 where it is not known. revision:
     the commit to take, None for whatever is newest."""
 
@@ -64,7 +64,7 @@ def revision_problem(revision: object) -> str | None:
     return "give the 40 digits (0-9, a-f) of a commit, or leave it out"
 
 
-def check_part(part: Part) -> None:
+def check_hub_file(part: HubFile) -> None:
     """Raises UsageError where a name could lead out of the folder that it belongs in."""
     problem = repository_problem(part.repository) or file_problem(part.file)
     if problem is None and part.revision is not None:
@@ -73,11 +73,11 @@ def check_part(part: Part) -> None:
         raise UsageError(f"{part.repository}:{part.file} is no file of Hugging Face: {problem}.")
 
 
-def parse_part(name: str) -> Part | None:
+def parse_hub_file(name: str) -> HubFile | None:
     """The file that org/repo:file.gguf names; None where it is no such name."""
     repository, _, file = name.partition(":")
     named = repository_problem(repository) is None and file_problem(file) is None
-    return Part(repository, file, 0, None) if named else None
+    return HubFile(repository, file, 0, None) if named else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class CachedFile:
     """The place of one repository's file in the cache."""
 
     hub: Hub
-    part: Part
+    part: HubFile
 
     @property
     def folder(self) -> Path:
@@ -201,12 +201,12 @@ class CachedFile:
             yield
 
     def drop_partials(self, keep: str | None = None) -> int:
-        """Remove what had come of this file in other makes than `keep`, unless it is being written; how many
+        """Remove what had come of this file in other versions than `keep`, unless it is being written; how many
         bytes that frees."""
         freed = 0
         downloads = self.hub.own / "downloads"
-        makes = downloads / self.part.repository
-        for etag in os.listdir(makes) if makes.is_dir() else []:
+        versions = downloads / self.part.repository
+        for etag in os.listdir(versions) if versions.is_dir() else []:
             path = self.partial(etag)
             if etag != keep and path.exists():
                 with suppress(_Busy), self.lock(etag, _refuse):
@@ -228,7 +228,7 @@ def _state(file: Path) -> str:
     return f"{status.st_size} {status.st_mtime_ns}"
 
 
-def downloaded(part: Part, hub: Hub | None = None) -> Path | None:
+def downloaded(part: HubFile, hub: Hub | None = None) -> Path | None:
     """The whole file in the cache, looked for without a network; None where it is not here.
 
     A file that names no revision may be of any, the one that `main` last stood for first.

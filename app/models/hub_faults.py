@@ -11,7 +11,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, TypeVar
 
 from app.errors import SpecchatError
-from app.models.hub import Hub, Part
+from app.models.hub import Hub, HubFile
 
 if TYPE_CHECKING:
     from huggingface_hub.errors import HfHubHTTPError
@@ -35,7 +35,7 @@ class StoppedError(SpecchatError):
     exit_code = 130
 
 
-class Later(Exception):
+class Retryable(Exception):
     """A fault that may pass. error: what to say if it does not; wait: seconds that the hub asks for."""
 
     def __init__(self, error: SpecchatError, wait: float | None = None) -> None:
@@ -45,7 +45,7 @@ class Later(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryPolicy:
     """How often and how long (seconds) is waited. tries: in a row that brought nothing.
 
     first_pause doubles with each of them; longest: the most that the hub may ask for.
@@ -62,7 +62,7 @@ def persist(
     attempt: Callable[[], Result],
     done: Callable[[], int],
     tries: int,
-    patience: Patience,
+    patience: RetryPolicy,
     pause: Callable[[float], None],
 ) -> Result:
     """Try until it succeeds, or `tries` tries in a row brought `done` no further: its SpecchatError then."""
@@ -71,7 +71,7 @@ def persist(
         before = done()
         try:
             return attempt()
-        except Later as later:
+        except Retryable as later:
             failures = 1 if done() > before else failures + 1
             wait = later.wait if later.wait is not None else patience.first_pause * 2 ** (failures - 1)
             if failures > tries or wait > patience.longest:
@@ -87,8 +87,8 @@ def network_errors() -> tuple[type[Exception], ...]:
     return (base, OfflineModeIsEnabled, HFValidationError)
 
 
-def fault_of(error: Exception, part: Part, hub: Hub) -> SpecchatError | Later:
-    """What to raise for one of `network_errors`: the sentence for it, or Later where it may pass."""
+def fault_of(error: Exception, part: HubFile, hub: Hub) -> SpecchatError | Retryable:
+    """What to raise for one of `network_errors`: the sentence for it, or Retryable where it may pass."""
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
 
     if isinstance(error, OfflineModeIsEnabled):
@@ -99,7 +99,7 @@ def fault_of(error: Exception, part: Part, hub: Hub) -> SpecchatError | Later:
         return SpecchatError(f"{part.repository!r} is no name of a repository: write it as org/repo.")
     if isinstance(error, HfHubHTTPError):
         return _answer_fault(error, part, hub)
-    return Later(
+    return Retryable(
         NoNetworkError(
             f"{hub.endpoint} cannot be reached for {part.file} ({error}). Look at the connection, then give "
             "the same command again: it goes on where it was."
@@ -107,7 +107,7 @@ def fault_of(error: Exception, part: Part, hub: Hub) -> SpecchatError | Later:
     )
 
 
-def _answer_fault(error: HfHubHTTPError, part: Part, hub: Hub) -> SpecchatError | Later:
+def _answer_fault(error: HfHubHTTPError, part: HubFile, hub: Hub) -> SpecchatError | Retryable:
     """The fault that a status and its headers tell."""
     from huggingface_hub import errors
 
@@ -141,10 +141,10 @@ def _answer_fault(error: HfHubHTTPError, part: Part, hub: Hub) -> SpecchatError 
         said = (
             f"{hub.endpoint} answers no more requests for now.{asked} Wait, then give the same command again."
         )
-        return Later(SpecchatError(said), wait)
+        return Retryable(SpecchatError(said), wait)
     said = f"{hub.endpoint} answered {part.file} with the fault {status}"
     if status >= 500 or status == 408 or redirected:
-        return Later(SpecchatError(f"{said}, again and again. Try later: what has come is kept."))
+        return Retryable(SpecchatError(f"{said}, again and again. Try later: what has come is kept."))
     return SpecchatError(f"{said}: see {page}.")
 
 

@@ -15,10 +15,10 @@ from app.models.estimate import NO_COPIES, Copies
 from app.models.facts import facts_of
 from app.models.fit import Memory, fit
 from app.models.gguf import Header, read_header
-from app.models.hub import Part, downloaded
+from app.models.hub import HubFile, downloaded
 from app.models.naming import split_name
 from app.models.pairs import pair_problem
-from app.models.row import DraftOption, Facts, Listing, Partner, Room, Row
+from app.models.row import DraftOption, Facts, Listing, ModelRow, Partner, Room
 
 # More models than this are drafts for each other in far too many pairs to look at.
 _MOST_PAIRED = 60
@@ -74,22 +74,32 @@ def rows(
     known: Mapping[Path, Facts],
     headers: Mapping[Path, Header],
     entries: Mapping[str, Entry],
-    here: Mapping[Part, Path],
+    here: Mapping[HubFile, Path],
     memory: Memory,
     copies: Copies = NO_COPIES,
-) -> tuple[Row, ...]:
+) -> tuple[ModelRow, ...]:
     """What is here first, by name; then what can be downloaded, in the catalogue's order; last what is no
     model to chat with.
 
     known: the facts of every file found; headers: of those without a problem. here: the file of each part
     of the catalogue that is on this disk. An entry whose target is here is one row, under its own name.
     """
-    by_file = {_real(each.path): each for each in found}
-    listed: list[Row] = []
+    by_file = {
+        _real(each.path): ModelRow(
+            name=each.name,
+            file_name=each.name,
+            origin=each.origin,
+            path=str(each.path),
+            size=each.size,
+            **asdict(known[each.path]),
+        )
+        for each in found
+    }
+    listed: list[ModelRow] = []
     for entry in offered(entries):
-        file = by_file.pop(_real(here[entry.target]), None) if entry.target in here else None
-        listed.append(_of_entry(entry, file, known, here, memory))
-    listed = _shortened([*listed, *(_of_file(each, known[each.path]) for each in by_file.values())])
+        row = by_file.pop(_real(here[entry.target]), None) if entry.target in here else None
+        listed.append(_of_entry(entry, row, here, memory))
+    listed = _shortened([*listed, *by_file.values()])
     # An entry's target may be a draft as well, under its own name.
     names = {row.path: row.name for row in reversed(listed) if row.path}
     drafts = [each for each in found if each.path in headers][:_MOST_PAIRED]
@@ -113,13 +123,13 @@ def rows(
     return tuple(sorted(whole, key=_place))
 
 
-def _place(row: Row) -> tuple[object, ...]:
+def _place(row: ModelRow) -> tuple[object, ...]:
     if row.problem is not None:
         return 2, row.name.casefold()
     return (0, row.name.casefold()) if row.path else (1,)
 
 
-def _shortened(listed: Sequence[Row]) -> list[Row]:
+def _shortened(listed: Sequence[ModelRow]) -> list[ModelRow]:
     """With org/repo for a file whose repository has no other model here, as `find_model` takes it."""
     models = [row.file_name.partition(":")[0] for row in listed if row.problem is None]
     short = []
@@ -130,13 +140,12 @@ def _shortened(listed: Sequence[Row]) -> list[Row]:
     return short
 
 
-def _of_entry(
-    entry: Entry, file: Found | None, known: Mapping[Path, Facts], here: Mapping[Part, Path], memory: Memory
-) -> Row:
-    if file is None:
+def _of_entry(entry: Entry, found: ModelRow | None, here: Mapping[HubFile, Path], memory: Memory) -> ModelRow:
+    """found: the row of its target's file; None where it is not here."""
+    if found is None:
         # By the catalogue's figure alone: layers may lie on the GPU and beside it.
         usable = memory.system_usable + (0 if memory.shared else memory.gpu_usable)
-        row = Row(
+        row = ModelRow(
             name=entry.name,
             origin="",
             path=None,
@@ -145,7 +154,7 @@ def _of_entry(
             room=Room(entry.memory <= usable, entry.memory),
         )
     else:
-        row = replace(_of_file(file, known[file.path]), name=entry.name)
+        row = replace(found, name=entry.name)
     partner = None
     for draft in entry.parts[1:]:
         path = here.get(draft)
@@ -158,17 +167,6 @@ def _of_entry(
         memory_kind=row.memory_kind or entry.memory_kind,
         parts=entry.parts,
         missing=sum(part.size for part in entry.parts if part not in here),
-    )
-
-
-def _of_file(file: Found, facts: Facts) -> Row:
-    return Row(
-        name=file.name,
-        file_name=file.name,
-        origin=file.origin,
-        path=str(file.path),
-        size=file.size,
-        **asdict(facts),
     )
 
 

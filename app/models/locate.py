@@ -15,7 +15,7 @@ from app.llama.settings import ModelSettings
 from app.models.catalogue import Entry, catalogue
 from app.models.discovery import discover_here, same_file
 from app.models.gguf import Header, read_header
-from app.models.hub import Part, downloaded, parse_part
+from app.models.hub import HubFile, downloaded, parse_hub_file
 from app.models.pairs import token_problem
 from app.models.usable import chat_problem, file_problem
 from app.settings.fields import nearest, shown
@@ -56,7 +56,7 @@ def find_model(name: str | None, folders: Sequence[Path] = ()) -> Path:
     path = Path(os.path.expanduser(name))
     if os.path.isfile(path):
         return path
-    entry, part = _entry(name), parse_part(name)
+    entry, part = _entry(name), parse_hub_file(name)
     if entry is not None:
         found = _file_of(entry.target, folders)
     else:
@@ -116,7 +116,7 @@ def _entry(name: str) -> Entry | None:
     return catalogue().get(name) if _is_plain(name) else None
 
 
-def _file_of(part: Part, folders: Sequence[Path]) -> Path | None:
+def _file_of(part: HubFile, folders: Sequence[Path]) -> Path | None:
     """The file in the Hugging Face cache, else where another program keeps it under the same name."""
     return downloaded(part) or same_file(part, discover_here(folders)[0])
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.errors import SpecchatError
-from app.models.hub import CachedFile, Hub, Part, check_hub, check_part, downloaded, hub_of
-from app.models.hub_faults import NoNetworkError, Patience, StoppedError, persist
-from app.models.transfer import Meter, Partial, Progress, Remote, ask, digest_of, hash_bytes, receive
+from app.models.hub import CachedFile, Hub, HubFile, check_hub, check_hub_file, downloaded, hub_of
+from app.models.hub_faults import NoNetworkError, RetryPolicy, StoppedError, persist
+from app.models.transfer import DownloadProgress, Meter, Partial, Remote, ask, digest_of, hash_bytes, receive
 
 _SLICE_SECONDS = 0.2
 
@@ -36,11 +36,11 @@ class _Wanted:
 
 
 def pull(
-    parts: Sequence[Part],
-    progress: Callable[[Progress], None],
+    parts: Sequence[HubFile],
+    progress: Callable[[DownloadProgress], None],
     stop: Callable[[], bool],
     hub: Hub | None = None,
-    patience: Patience | None = None,
+    patience: RetryPolicy | None = None,
 ) -> list[Path]:
     """Bring these files to the disk; their paths. Nothing is fetched before all are known to exist and fit.
 
@@ -53,7 +53,7 @@ def pull(
     # The library's warnings are the server's own words, and would go to the terminal as they are.
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     try:
-        return _Pull(hub, progress, stop, patience or Patience()).run(parts)
+        return _Pull(hub, progress, stop, patience or RetryPolicy()).run(parts)
     except OSError as error:
         raise _disk_fault(error, hub.cache) from error
 
@@ -63,19 +63,19 @@ class _Pull:
     """One call of `pull`."""
 
     hub: Hub
-    progress: Callable[[Progress], None]
+    progress: Callable[[DownloadProgress], None]
     stop: Callable[[], bool]
-    patience: Patience
+    patience: RetryPolicy
 
-    def run(self, parts: Sequence[Part]) -> list[Path]:
+    def run(self, parts: Sequence[HubFile]) -> list[Path]:
         found = {part: self._find(part) for part in dict.fromkeys(parts)}
         self._check_room([each for each in found.values() if isinstance(each, _Wanted)])
         paths = {part: each if isinstance(each, Path) else self._bring(each) for part, each in found.items()}
         return [paths[part] for part in parts]
 
-    def _find(self, part: Part) -> Path | _Wanted:
+    def _find(self, part: HubFile) -> Path | _Wanted:
         """The file, if it is here and right; else what the hub says of it."""
-        check_part(part)
+        check_hub_file(part)
         file = CachedFile(self.hub, part)
         here = downloaded(part, self.hub)
         if here is not None and part.revision is not None and file.is_known(here):
@@ -152,7 +152,7 @@ class _Pull:
         file.drop_partials(keep=remote.etag)
         return path
 
-    def _fill(self, part: Part, remote: Remote, partial: Partial, meter: Meter) -> None:
+    def _fill(self, part: HubFile, remote: Remote, partial: Partial, meter: Meter) -> None:
         """Bring all bytes. Raises SpecchatError, and deletes them, where they are not the hub's."""
         persist(
             lambda: receive(part, self.hub, remote, partial, meter),
@@ -169,7 +169,7 @@ class _Pull:
             )
         meter.tell(partial.done, "downloading", at_once=True)
 
-    def _meter(self, part: Part, total: int) -> Meter:
+    def _meter(self, part: HubFile, total: int) -> Meter:
         return Meter(part, total, self.progress, self._check_stop)
 
     def _check_stop(self) -> None:

@@ -11,8 +11,8 @@ from app.errors import SpecchatError
 from app.models.hub import (
     CachedFile,
     Hub,
-    Part,
-    check_part,
+    HubFile,
+    check_hub_file,
     file_lock,
     hub_of,
     remove_empty,
@@ -21,13 +21,13 @@ from app.models.hub import (
 )
 
 
-def remove(part: Part, hub: Hub | None = None) -> int:
+def remove(part: HubFile, hub: Hub | None = None) -> int:
     """Remove the file, in every revision that is here; how many bytes that frees.
 
     Only what lies in the cache goes, never what a link there leads to outside. What another file is
     linked to stays. Raises SpecchatError where the system does not allow it.
     """
-    check_part(part)
+    check_hub_file(part)
     file = CachedFile(hub or hub_of(os.environ), part)
     if not _inside(file.folder, file.hub.cache):
         raise SpecchatError(f"{file.folder} leads outside of the cache: remove {part.file} there yourself.")

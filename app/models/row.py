@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from app.models.hub import Part
+    from app.models.hub import HubFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +83,7 @@ class Partner:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row(Facts):
+class ModelRow(Facts):
     """One model. What is not known is None.
 
     name: what is typed to have it; file_name: what its file is called without that short name. origin: who
@@ -102,7 +102,7 @@ class Row(Facts):
     partner: Partner | None = None
     licence: str | None = None
     unverified: bool = False
-    parts: tuple[Part, ...] = ()
+    parts: tuple[HubFile, ...] = ()
     missing: int = 0
 
     @property
@@ -116,7 +116,7 @@ class Row(Facts):
         return bool(self.path and self.partner and not self.partner.path)
 
     @property
-    def lacking(self) -> tuple[Part, ...]:
+    def lacking(self) -> tuple[HubFile, ...]:
         """What a download brings: all that the catalogue names, or the draft alone."""
         return self.parts[1:] if self.lacks_draft else self.parts
 
@@ -134,7 +134,7 @@ class UnusableFile:
 class Listing:
     """All that is known. fault: what is wrong with the person's own catalogue, which is not used then."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[ModelRow, ...]
     unusable: tuple[UnusableFile, ...] = ()
     fault: str | None = None
 

@@ -20,10 +20,10 @@ from app.commands import remove as remove_command
 from app.commands.pull import progress_line
 from app.errors import SpecchatError, UsageError
 from app.models.catalogue import Entry, catalogue
-from app.models.hub import Part, downloaded, hub_of
+from app.models.hub import HubFile, downloaded, hub_of
 from app.models.hub_faults import MissingError
 from app.models.locate import find_model
-from app.models.transfer import Progress
+from app.models.transfer import DownloadProgress
 from tests.command import running
 from tests.models.hub_server import Fault, Gate, HubServer, hub_server
 
@@ -112,7 +112,7 @@ def test_pull_and_remove(server: HubServer, capsys: pytest.CaptureFixture[str]) 
 def test_a_file_by_its_name(server: HubServer) -> None:
     """Lost otherwise: every model that the catalogue does not have."""
     assert pull_command.main(["org/two:two.gguf"]) == 0
-    assert downloaded(Part("org/two", "two.gguf", 0, None)) is not None
+    assert downloaded(HubFile("org/two", "two.gguf", 0, None)) is not None
     assert remove_command.main(["org/two:two.gguf", "--yes"]) == 0
     assert here("two") == [False, False]
 
@@ -149,20 +149,23 @@ def test_progress_on_a_terminal(
     ("progress", "line"),
     [
         (
-            Progress("a.gguf", 1_710_000_000, 5_030_000_000, 48e6, 69.2),
+            DownloadProgress("a.gguf", 1_710_000_000, 5_030_000_000, 48e6, 69.2),
             "a.gguf   33 %  1.71 GB of 5.03 GB  48.0 MB/s  1 min left",
         ),
-        (Progress("a.gguf", 1, 5_030_000_000, 0.0, None), "a.gguf    0 %  0 MB of 5.03 GB"),
+        (DownloadProgress("a.gguf", 1, 5_030_000_000, 0.0, None), "a.gguf    0 %  0 MB of 5.03 GB"),
         (
-            Progress("a.gguf", 20_000_000, 50_000_000, 5e8, 3.0, "checking"),
+            DownloadProgress("a.gguf", 20_000_000, 50_000_000, 5e8, 3.0, "checking"),
             "a.gguf   40 %  20 MB of 50 MB  checking  500.0 MB/s  3 s left",
         ),
-        (Progress("a.gguf", 0, 0, 0.0, 55.0, "waiting"), "a.gguf  waiting, 55 s"),
-        (Progress("a.gguf", 9, 9, 1e6, 0.0), "a.gguf  100 %  0 MB of 0 MB  1.0 MB/s"),
-        (Progress("\x1b[31ma\x07.gguf", 0, 0, 0.0, 8000.0, "waiting"), "[31ma.gguf  waiting, 2 h 13 min"),
+        (DownloadProgress("a.gguf", 0, 0, 0.0, 55.0, "waiting"), "a.gguf  waiting, 55 s"),
+        (DownloadProgress("a.gguf", 9, 9, 1e6, 0.0), "a.gguf  100 %  0 MB of 0 MB  1.0 MB/s"),
+        (
+            DownloadProgress("\x1b[31ma\x07.gguf", 0, 0, 0.0, 8000.0, "waiting"),
+            "[31ma.gguf  waiting, 2 h 13 min",
+        ),
     ],
 )
-def test_the_line(progress: Progress, line: str) -> None:
+def test_the_line(progress: DownloadProgress, line: str) -> None:
     """Lost otherwise: how long it will take; or a terminal, to a file's name with escape codes in it."""
     assert progress_line(progress, 80) == line
     assert len(progress_line(progress, 30)) <= 30

@@ -18,7 +18,7 @@ from app.models.catalogue import (
     shipped_catalogue,
     user_catalogue_file,
 )
-from app.models.hub import Part
+from app.models.hub import HubFile
 from proposers.registry import KINDS
 
 SHIPPED = Path(__file__).parents[2] / "models.toml"
@@ -81,8 +81,8 @@ def test_sizes_are_gigabytes_in_the_file_and_bytes_after(tmp_path: Path) -> None
     """Lost otherwise: a warning about memory that is off by a factor."""
     (tmp_path / "m.toml").write_text(ENTRY)
     entry = read_catalogue(tmp_path / "m.toml")["mine"]
-    assert entry.target == Part("org/repo", "some.gguf", 1_060_000_000, None)
-    assert entry.draft == Part("org/small", "folder/small.GGUF", 2_000_000_000, COMMIT)
+    assert entry.target == HubFile("org/repo", "some.gguf", 1_060_000_000, None)
+    assert entry.draft == HubFile("org/small", "folder/small.GGUF", 2_000_000_000, COMMIT)
     assert (entry.memory, entry.kind, entry.unverified) == (4_000_000_000, "draft", False)
 
 

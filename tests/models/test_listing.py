@@ -13,14 +13,14 @@ from app.models.disk_search import Found
 from app.models.facts import facts_of
 from app.models.fit import Memory
 from app.models.gguf import read_header
-from app.models.hub import Part
+from app.models.hub import HubFile
 from app.models.listing import look, rows
-from app.models.row import Room, Row, readable_context, readable_count
+from app.models.row import ModelRow, Room, readable_context, readable_count
 from tests.tiny import write_tiny
 
 PLENTY = Memory(64_000_000_000)
-TARGET = Part("org/big-GGUF", "big-Q4_K_M.gguf", 100_000, None)
-DRAFT = Part("org/small-GGUF", "small-Q8_0.gguf", 50_000, None)
+TARGET = HubFile("org/big-GGUF", "big-Q4_K_M.gguf", 100_000, None)
+DRAFT = HubFile("org/small-GGUF", "small-Q8_0.gguf", 50_000, None)
 ENTRY = Entry("big", TARGET, DRAFT, "draft", "Apache-2.0", 5_000_000_000, False, None)
 
 
@@ -37,7 +37,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def in_hub(home: Path, part: Part, **about: object) -> Path:
+def in_hub(home: Path, part: HubFile, **about: object) -> Path:
     """A tiny model where the hub's cache would have this part."""
     commit = "a" * 40
     repository = home / "hf" / "hub" / f"models--{part.repository.replace('/', '--')}"
@@ -48,7 +48,7 @@ def in_hub(home: Path, part: Part, **about: object) -> Path:
     return write_tiny(folder / part.file, **about)  # type: ignore[arg-type]
 
 
-def rows_of(*paths: Path, memory: Memory = PLENTY, **entries: Entry) -> dict[str, Row]:
+def rows_of(*paths: Path, memory: Memory = PLENTY, **entries: Entry) -> dict[str, ModelRow]:
     """Rows of these files, called by their names and found in the hub's cache."""
     found = [Found(path, path.name, "somewhere", path.stat().st_size) for path in paths]
     known = dict(facts_of(paths))
@@ -146,7 +146,7 @@ def test_what_cannot_be_chatted_with_comes_last(tmp_path: Path) -> None:
 def test_look_finds_what_is_on_the_disk(own_home: Path) -> None:
     """Lost otherwise: files of other programs are downloaded once more."""
     target = in_hub(own_home, TARGET, layers=3)
-    two = Part("org/two-GGUF", "one-Q8_0.gguf", 0, None)
+    two = HubFile("org/two-GGUF", "one-Q8_0.gguf", 0, None)
     in_hub(own_home, two)
     in_hub(own_home, replace(two, file="two-Q8_0.gguf"))
     folder = own_home / "mine"

@@ -19,19 +19,19 @@ import huggingface_hub
 import pytest
 
 from app.errors import SpecchatError, UsageError
-from app.models.hub import CachedFile, Hub, Part, check_part, downloaded, hub_of, parse_part
-from app.models.hub_faults import MissingError, NoNetworkError, Patience, StoppedError, retry_after
+from app.models.hub import CachedFile, Hub, HubFile, check_hub_file, downloaded, hub_of, parse_hub_file
+from app.models.hub_faults import MissingError, NoNetworkError, RetryPolicy, StoppedError, retry_after
 from app.models.pull import pull
-from app.models.transfer import Progress, extent
+from app.models.transfer import DownloadProgress, extent
 from tests.models.hub_server import Fault, Gate, HubServer, hub_server
 
 REPOSITORY, FILE, COMMIT = "org/model-GGUF", "model-Q4_K_M.gguf", "a" * 40
 SIZE = 700_001
 DATA = random.Random(5).randbytes(SIZE)
-PART = Part(REPOSITORY, FILE, SIZE, None)
-DRAFT = Part("other/draft-GGUF", "draft.gguf", 300_000, None)
-HASTE = Patience(first_pause=0.0)
-AT_ONCE = Patience(tries=0, tries_to_reach=0)
+PART = HubFile(REPOSITORY, FILE, SIZE, None)
+DRAFT = HubFile("other/draft-GGUF", "draft.gguf", 300_000, None)
+HASTE = RetryPolicy(first_pause=0.0)
+AT_ONCE = RetryPolicy(tries=0, tries_to_reach=0)
 
 
 @dataclass
@@ -40,9 +40,9 @@ class Puller:
 
     server: HubServer
     hub: Hub
-    told: list[Progress] = field(default_factory=list)
+    told: list[DownloadProgress] = field(default_factory=list)
 
-    def __call__(self, *parts: Part, patience: Patience = HASTE) -> list[Path]:
+    def __call__(self, *parts: HubFile, patience: RetryPolicy = HASTE) -> list[Path]:
         return pull(parts or (PART,), self.told.append, lambda: False, self.hub, patience)
 
     @property
@@ -73,7 +73,7 @@ def test_target_and_draft(puller: Puller) -> None:
     for part, path in ((PART, target), (DRAFT, draft)):
         found = huggingface_hub.try_to_load_from_cache(part.repository, part.file, puller.hub.cache)
         assert found == str(path)
-    assert puller.told[-1] == Progress("draft.gguf", 300_000, 300_000, puller.told[-1].rate, 0.0)
+    assert puller.told[-1] == DownloadProgress("draft.gguf", 300_000, 300_000, puller.told[-1].rate, 0.0)
     assert puller.server.sent == SIZE + 300_000
     assert puller(PART, DRAFT) == [target, draft] and puller.server.sent == SIZE + 300_000
     assert puller.left == []
@@ -270,12 +270,12 @@ def test_refusals(puller: Puller, status: int, code: str, said: str) -> None:
 @pytest.mark.parametrize(
     "part",
     [
-        Part("no/such-repository", FILE, 0, None),
-        Part(REPOSITORY, "no-such.gguf", 0, None),
-        Part(REPOSITORY, FILE, 0, "c" * 40),
+        HubFile("no/such-repository", FILE, 0, None),
+        HubFile(REPOSITORY, "no-such.gguf", 0, None),
+        HubFile(REPOSITORY, FILE, 0, "c" * 40),
     ],
 )
-def test_nothing_is_fetched_for_a_pair_that_cannot_be_whole(puller: Puller, part: Part) -> None:
+def test_nothing_is_fetched_for_a_pair_that_cannot_be_whole(puller: Puller, part: HubFile) -> None:
     """Lost otherwise: gigabytes of a target whose draft is not there."""
     with pytest.raises(MissingError):
         puller(PART, part)
@@ -285,7 +285,7 @@ def test_nothing_is_fetched_for_a_pair_that_cannot_be_whole(puller: Puller, part
 def test_asked_to_wait(puller: Puller) -> None:
     """Lost otherwise: a download that ends, or asks on and on, where the hub asks for a minute's patience."""
     slept: list[float] = []
-    patience = Patience(sleep=slept.append)
+    patience = RetryPolicy(sleep=slept.append)
     puller.server.faults["HEAD"] = [Fault(429, {"Retry-After": "7"})]
     puller.server.faults["GET"] = [Fault(429, {"RateLimit": '"resolvers";r=0;t=3'})]
     assert puller(patience=patience)[0].read_bytes() == DATA
@@ -301,7 +301,7 @@ def test_asked_to_wait_too_often_or_too_long(puller: Puller) -> None:
         puller.server.requests.clear()
         puller.server.faults["HEAD"] = [Fault(429, {"Retry-After": wait})] * 3
         with pytest.raises(SpecchatError, match=f"It asks for {wait} s"):
-            puller(patience=Patience(sleep=slept.append))
+            puller(patience=RetryPolicy(sleep=slept.append))
         assert len(puller.server.requests) == tries
         puller.server.faults["HEAD"].clear()
     assert sum(slept) == pytest.approx(14)
@@ -347,7 +347,7 @@ def test_two_at_once(puller: Puller) -> None:
     gate, waits, paths = Gate(), threading.Event(), []
     puller.server.faults["CDN"] = [Fault(gate=gate)]
 
-    def other(progress: Progress) -> None:
+    def other(progress: DownloadProgress) -> None:
         if progress.doing == "waiting":
             waits.set()
             gate.opened.set()
@@ -378,7 +378,7 @@ def test_a_file_of_another_program(puller: Puller, right: bool) -> None:
 
 def test_a_commit_is_not_asked_for_again(puller: Puller) -> None:
     """Lost otherwise: a start that needs the network for what can never change."""
-    pinned = Part(REPOSITORY, FILE, SIZE, COMMIT)
+    pinned = HubFile(REPOSITORY, FILE, SIZE, COMMIT)
     [path] = puller(pinned)
     asked = len(puller.server.requests)
     assert puller(pinned) == [path] and len(puller.server.requests) == asked
@@ -464,19 +464,19 @@ def test_names_that_a_server_gives(puller: Puller, headers: dict[str, str]) -> N
 @pytest.mark.parametrize(
     "part",
     [
-        Part("org/repo", "../x.gguf", 0, None),
-        Part("org/repo", "/x.gguf", 0, None),
-        Part("org/repo", "a\\..\\x.gguf", 0, None),
-        Part("org/repo", "C:x.gguf", 0, None),
-        Part("../repo", "x.gguf", 0, None),
-        Part("org", "x.gguf", 0, None),
-        Part("org/repo", "x.gguf", 0, "../main"),
+        HubFile("org/repo", "../x.gguf", 0, None),
+        HubFile("org/repo", "/x.gguf", 0, None),
+        HubFile("org/repo", "a\\..\\x.gguf", 0, None),
+        HubFile("org/repo", "C:x.gguf", 0, None),
+        HubFile("../repo", "x.gguf", 0, None),
+        HubFile("org", "x.gguf", 0, None),
+        HubFile("org/repo", "x.gguf", 0, "../main"),
     ],
 )
-def test_names_that_lead_outside(part: Part) -> None:
+def test_names_that_lead_outside(part: HubFile) -> None:
     """Lost otherwise: files of a person, written over by an entry of a catalogue."""
     with pytest.raises(UsageError):
-        check_part(part)
+        check_hub_file(part)
 
 
 def test_a_file_that_was_cut_is_not_there(puller: Puller) -> None:
@@ -489,7 +489,7 @@ def test_a_file_that_was_cut_is_not_there(puller: Puller) -> None:
 
 def test_names_of_files() -> None:
     """Lost otherwise: any file that the catalogue does not have."""
-    assert parse_part("org/repo-GGUF:sub/x-Q4.gguf") == Part("org/repo-GGUF", "sub/x-Q4.gguf", 0, None)
+    assert parse_hub_file("org/repo-GGUF:sub/x-Q4.gguf") == HubFile("org/repo-GGUF", "sub/x-Q4.gguf", 0, None)
     for name in (
         "qwen3-4b",
         "org/repo",
@@ -499,7 +499,7 @@ def test_names_of_files() -> None:
         "o/r:../x.gguf",
         ":x.gguf",
     ):
-        assert parse_part(name) is None
+        assert parse_hub_file(name) is None
 
 
 def test_where_the_cache_is(tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
 from app.errors import SpecchatError
-from app.models.hub import Part, downloaded, hub_of
-from app.models.row import DraftOption, Listing, Partner, Room, Row
-from app.models.transfer import Progress
+from app.models.hub import HubFile, downloaded, hub_of
+from app.models.row import DraftOption, Listing, ModelRow, Partner, Room
+from app.models.transfer import DownloadProgress
 from app.process.messages import Cancel, Done, FindModels, Load, Models
 from app.settings.values import LoadSettings, Settings
 from app.tui.models.drawing import files, line, widths
@@ -31,10 +31,10 @@ from tests.tui.chatting import run as run_chat
 from tests.tui.engine import LOADED, finished, step
 
 DATA = random.Random(3).randbytes(400_000)
-PARTS = (Part("org/big", "big.gguf", 400_000, None), Part("org/small", "small.gguf", 100_000, None))
+PARTS = (HubFile("org/big", "big.gguf", 400_000, None), HubFile("org/small", "small.gguf", 100_000, None))
 FITS = Room(True, 1_000_000_000, 8192)
-TEST = Row(name="test", origin="bundled", path=LOADED.path, size=98_000_000, room=FITS)
-MINE = Row(
+TEST = ModelRow(name="test", origin="bundled", path=LOADED.path, size=98_000_000, room=FITS)
+MINE = ModelRow(
     name="org/mine-GGUF",
     origin="Ollama",
     path="/m/mine.gguf",
@@ -50,14 +50,14 @@ MINE = Row(
         DraftOption("no.gguf", "/m/no.gguf", 1, "it is large"),
     ),
 )
-LARGE = Row(
+LARGE = ModelRow(
     name="large",
     origin="Ollama",
     path="/m/large.gguf",
     size=42_000_000_000,
     room=Room(False, 48_000_000_000, 512),
 )
-PAIR = Row(
+PAIR = ModelRow(
     name="pair",
     origin="Hugging Face",
     path="/m/pair.gguf",
@@ -65,7 +65,7 @@ PAIR = Row(
     room=FITS,
     partner=Partner("d.gguf", 1, "/m/d.gguf"),
 )
-AWAY = Row(
+AWAY = ModelRow(
     name="away",
     origin="",
     path=None,
@@ -77,7 +77,7 @@ AWAY = Row(
     parts=PARTS,
     missing=500_000_000,
 )
-BROKEN = Row(
+BROKEN = ModelRow(
     name="broken.gguf", origin="Ollama", path="/m/broken.gguf", size=1, problem="broken.gguf is damaged."
 )
 ALL = Listing((LARGE, MINE, PAIR, TEST, AWAY, BROKEN))
@@ -249,7 +249,7 @@ def test_a_fault_in_the_own_catalogue_is_said() -> None:
 
 
 def test_names_that_are_too_long_lose_their_publisher_first() -> None:
-    row = Row(name="publisher/Some-Model-Name-8B-GGUF", origin="x", path="/x", size=1)
+    row = ModelRow(name="publisher/Some-Model-Name-8B-GGUF", origin="x", path="/x", size=1)
     narrow, wide = widths([row], 60), widths([row], 150)
     assert "  …/Some-Model-Name" in line(row, False, narrow).plain
     assert "publisher/Some-Model-Name-8B-GGUF" in line(row, False, wide).plain
@@ -259,20 +259,20 @@ def test_names_that_are_too_long_lose_their_publisher_first() -> None:
 def test_progress_does_not_jump() -> None:
     """Else: the figures cannot be read while they grow."""
     told = [
-        Progress("a.gguf", 1_000_000_000, 5_030_000_000, 8e6, 509.0),
-        Progress("a.gguf", 1_710_000_000, 5_030_000_000, 48e6, 69.2),
+        DownloadProgress("a.gguf", 1_000_000_000, 5_030_000_000, 8e6, 509.0),
+        DownloadProgress("a.gguf", 1_710_000_000, 5_030_000_000, 48e6, 69.2),
     ]
     first, second = (files(("a.gguf", "b.gguf"), {"a.gguf": each}, 70).plain for each in told)
     assert "33 %  1.71 GB of 5.03 GB   48.0 MB/s     1 min left" in second
     assert [len(each) for each in first.splitlines()] == [len(each) for each in second.splitlines()]
-    assert "waiting, 9 s" in files(("a",), {"a": Progress("a", 0, 9, 0.0, 9.0, "waiting")}, 70).plain
+    assert "waiting, 9 s" in files(("a",), {"a": DownloadProgress("a", 0, 9, 0.0, 9.0, "waiting")}, 70).plain
 
 
 def test_no_text_of_a_file_acts_on_the_terminal_or_is_markup() -> None:
     """Else: a file's name clears the screen, moves the clipboard, or ends the app."""
     hostile = "[/b] [@click=app.quit]x[/]\x1b]52;c;aGk=\x07\x1b[2J\u202e\n"
-    part = Part(f"org/{hostile}", hostile, 1, None)
-    here = Row(
+    part = HubFile(f"org/{hostile}", hostile, 1, None)
+    here = ModelRow(
         name=f"one {hostile}",
         origin=hostile,
         path=f"/{hostile}",
@@ -297,7 +297,7 @@ def test_no_text_of_a_file_acts_on_the_terminal_or_is_markup() -> None:
         seen.append(app.text)
         await pilot.press("enter")
         seen.append(app.text)
-        app.picker.post_message(ModelScreen.Told(Progress(hostile, 1, 2, 1.0, 1.0)))
+        app.picker.post_message(ModelScreen.Told(DownloadProgress(hostile, 1, 2, 1.0, 1.0)))
         app.picker.post_message(ModelScreen.Ended((), SpecchatError(hostile)))
         await pilot.pause()
         seen.append(app.text)
@@ -383,7 +383,7 @@ def test_escape_stops_a_download_and_what_came_is_kept(hub: HubServer) -> None:
         gate.opened.set()
         await until(pilot, lambda: "Stopped" in app.said())
         assert app.answers == []
-        partial = [path.stat().st_size for path in hub_of(os.environ).cache.rglob("*.incomplete")]
+        partial = [path.stat().st_size for path in hub_of(os.environ).own.rglob("*.incomplete")]
         assert partial and partial[0] > 0
         await pilot.press("enter")
         await until(pilot, lambda: bool(app.answers))
