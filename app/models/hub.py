@@ -201,8 +201,8 @@ class CachedFile:
             yield
 
     def drop_partials(self, keep: str | None = None) -> int:
-        """Remove what had come of this file in other versions than `keep`, unless it is being written; how many
-        bytes that frees."""
+        """Remove what had come of other versions of this file than `keep`, unless it is being written; how
+        many bytes that frees."""
         freed = 0
         downloads = self.hub.own / "downloads"
         versions = downloads / self.part.repository

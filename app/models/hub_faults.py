@@ -8,15 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from app.errors import SpecchatError
 from app.models.hub import Hub, HubFile
 
 if TYPE_CHECKING:
     from huggingface_hub.errors import HfHubHTTPError
-
-Result = TypeVar("Result")
 
 _RATE_LIMIT_RESET = re.compile(r";\s*t\s*=\s*(\d+)")
 
@@ -56,27 +54,6 @@ class RetryPolicy:
     first_pause: float = 1.0
     longest: float = 600.0
     sleep: Callable[[float], None] = time.sleep
-
-
-def persist(
-    attempt: Callable[[], Result],
-    done: Callable[[], int],
-    tries: int,
-    patience: RetryPolicy,
-    pause: Callable[[float], None],
-) -> Result:
-    """Try until it succeeds, or `tries` tries in a row brought `done` no further: its SpecchatError then."""
-    failures = 0
-    while True:
-        before = done()
-        try:
-            return attempt()
-        except Retryable as later:
-            failures = 1 if done() > before else failures + 1
-            wait = later.wait if later.wait is not None else patience.first_pause * 2 ** (failures - 1)
-            if failures > tries or wait > patience.longest:
-                raise later.error from later
-            pause(wait)
 
 
 def network_errors() -> tuple[type[Exception], ...]:

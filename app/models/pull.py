@@ -14,13 +14,15 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from app.errors import SpecchatError
 from app.models.hub import CachedFile, Hub, HubFile, check_hub, check_hub_file, downloaded, hub_of
-from app.models.hub_faults import NoNetworkError, RetryPolicy, StoppedError, persist
+from app.models.hub_faults import NoNetworkError, Retryable, RetryPolicy, StoppedError
 from app.models.transfer import DownloadProgress, Meter, Partial, Remote, ask, digest_of, hash_bytes, receive
 
 _SLICE_SECONDS = 0.2
+_Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ def pull(
     progress: Callable[[DownloadProgress], None],
     stop: Callable[[], bool],
     hub: Hub | None = None,
-    patience: RetryPolicy | None = None,
+    policy: RetryPolicy | None = None,
 ) -> list[Path]:
     """Bring these files to the disk; their paths. Nothing is fetched before all are known to exist and fit.
 
@@ -53,7 +55,7 @@ def pull(
     # The library's warnings are the server's own words, and would go to the terminal as they are.
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
     try:
-        return _Pull(hub, progress, stop, patience or RetryPolicy()).run(parts)
+        return _Pull(hub, progress, stop, policy or RetryPolicy()).run(parts)
     except OSError as error:
         raise _disk_fault(error, hub.cache) from error
 
@@ -65,7 +67,7 @@ class _Pull:
     hub: Hub
     progress: Callable[[DownloadProgress], None]
     stop: Callable[[], bool]
-    patience: RetryPolicy
+    policy: RetryPolicy
 
     def run(self, parts: Sequence[HubFile]) -> list[Path]:
         found = {part: self._find(part) for part in dict.fromkeys(parts)}
@@ -83,13 +85,7 @@ class _Pull:
             return here
         meter = self._meter(part, part.size)
         try:
-            remote = persist(
-                lambda: ask(part, self.hub),
-                lambda: 0,
-                self.patience.tries_to_reach,
-                self.patience,
-                lambda seconds: self._pause(seconds, meter, 0),
-            )
+            remote = self._retry(lambda: ask(part, self.hub), lambda: 0, self.policy.tries_to_reach, meter)
         except NoNetworkError:
             if here is None:
                 raise
@@ -154,12 +150,11 @@ class _Pull:
 
     def _fill(self, part: HubFile, remote: Remote, partial: Partial, meter: Meter) -> None:
         """Bring all bytes. Raises SpecchatError, and deletes them, where they are not the hub's."""
-        persist(
+        self._retry(
             lambda: receive(part, self.hub, remote, partial, meter),
             lambda: partial.done,
-            self.patience.tries,
-            self.patience,
-            lambda seconds: self._pause(seconds, meter, partial.done),
+            self.policy.tries,
+            meter,
         )
         if not partial.is_right:
             partial.delete()
@@ -176,11 +171,24 @@ class _Pull:
         if self.stop():
             raise StoppedError("Stopped. What has come is kept: the same command goes on from there.")
 
-    def _pause(self, seconds: float, meter: Meter, done: int) -> None:
-        while seconds > 0:
-            meter.tell(done, "waiting", wait=seconds)
-            self.patience.sleep(min(seconds, _SLICE_SECONDS))
-            seconds -= _SLICE_SECONDS
+    def _retry(
+        self, attempt: Callable[[], _Result], done: Callable[[], int], tries: int, meter: Meter
+    ) -> _Result:
+        """Try until it succeeds. Raises SpecchatError where `tries` tries in a row brought `done` no further."""
+        failures = 0
+        while True:
+            before = done()
+            try:
+                return attempt()
+            except Retryable as fault:
+                failures = 1 if done() > before else failures + 1
+                wait = self.policy.first_pause * 2 ** (failures - 1) if fault.wait is None else fault.wait
+                if failures > tries or wait > self.policy.longest:
+                    raise fault.error from fault
+            while wait > 0:
+                meter.tell(done(), "waiting", wait=wait)
+                self.policy.sleep(min(wait, _SLICE_SECONDS))
+                wait -= _SLICE_SECONDS
 
 
 def readable(count: int) -> str:

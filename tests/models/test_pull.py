@@ -42,8 +42,8 @@ class Puller:
     hub: Hub
     told: list[DownloadProgress] = field(default_factory=list)
 
-    def __call__(self, *parts: HubFile, patience: RetryPolicy = HASTE) -> list[Path]:
-        return pull(parts or (PART,), self.told.append, lambda: False, self.hub, patience)
+    def __call__(self, *parts: HubFile, policy: RetryPolicy = HASTE) -> list[Path]:
+        return pull(parts or (PART,), self.told.append, lambda: False, self.hub, policy)
 
     @property
     def left(self) -> list[Path]:
@@ -83,7 +83,7 @@ def test_nothing_of_specchat_lies_in_the_shared_cache(puller: Puller) -> None:
     """Lost otherwise: files that other programs count, show or delete, as they take them for their own."""
     puller.server.faults["CDN"] = [Fault(cut=200_000)]
     with suppress(SpecchatError):
-        puller(patience=AT_ONCE)
+        puller(policy=AT_ONCE)
     assert len(puller.left) == 1
     assert [path for path in puller.hub.cache.rglob("*") if path.is_file() and path.suffix != ".lock"] == []
     [path] = puller()
@@ -136,7 +136,7 @@ def test_cut_for_good_then_resumed(puller: Puller) -> None:
     """Lost otherwise: the bytes that had come before the connection went, and their count."""
     puller.server.faults["CDN"] = [Fault(cut=200_000)]
     with pytest.raises(SpecchatError, match=r"cannot be reached|ended before"):
-        puller(patience=AT_ONCE)
+        puller(policy=AT_ONCE)
     assert downloaded(PART, puller.hub) is None
     [left] = puller.left
     assert left.read_bytes() == DATA[:200_000]
@@ -183,7 +183,7 @@ def test_a_rotten_start_is_found(puller: Puller) -> None:
     """Lost otherwise: zeros at the start of a model whose download a power cut ended."""
     puller.server.faults["CDN"] = [Fault(cut=200_000)]
     with suppress(SpecchatError):
-        puller(patience=AT_ONCE)
+        puller(policy=AT_ONCE)
     puller.left[0].write_bytes(bytes(200_000))
     with pytest.raises(SpecchatError, match="other bytes"):
         puller()
@@ -224,7 +224,7 @@ def test_no_room(puller: Puller, monkeypatch: pytest.MonkeyPatch) -> None:
     assert puller.server.ranges == [] and puller.left == []
     puller.server.faults["CDN"] = [Fault(cut=200_000)]
     with suppress(SpecchatError):
-        puller(patience=AT_ONCE)
+        puller(policy=AT_ONCE)
     assert len(puller(PART, DRAFT)) == 2
 
 
@@ -283,12 +283,12 @@ def test_nothing_is_fetched_for_a_pair_that_cannot_be_whole(puller: Puller, part
 
 
 def test_asked_to_wait(puller: Puller) -> None:
-    """Lost otherwise: a download that ends, or asks on and on, where the hub asks for a minute's patience."""
+    """Lost otherwise: a download that ends, or asks on and on, where the hub asks for a minute's policy."""
     slept: list[float] = []
-    patience = RetryPolicy(sleep=slept.append)
+    policy = RetryPolicy(sleep=slept.append)
     puller.server.faults["HEAD"] = [Fault(429, {"Retry-After": "7"})]
     puller.server.faults["GET"] = [Fault(429, {"RateLimit": '"resolvers";r=0;t=3'})]
-    assert puller(patience=patience)[0].read_bytes() == DATA
+    assert puller(policy=policy)[0].read_bytes() == DATA
     assert sum(slept) == pytest.approx(10)
     waits = [told.left for told in puller.told if told.doing == "waiting"]
     assert waits and waits[0] == pytest.approx(7)
@@ -301,7 +301,7 @@ def test_asked_to_wait_too_often_or_too_long(puller: Puller) -> None:
         puller.server.requests.clear()
         puller.server.faults["HEAD"] = [Fault(429, {"Retry-After": wait})] * 3
         with pytest.raises(SpecchatError, match=f"It asks for {wait} s"):
-            puller(patience=RetryPolicy(sleep=slept.append))
+            puller(policy=RetryPolicy(sleep=slept.append))
         assert len(puller.server.requests) == tries
         puller.server.faults["HEAD"].clear()
     assert sum(slept) == pytest.approx(14)
@@ -395,7 +395,7 @@ def test_main_moves(puller: Puller) -> None:
     puller.server.add(REPOSITORY, FILE, DATA[::-1], "e" * 40)
     puller.server.faults["CDN"] = [Fault(cut=1000)]
     with suppress(SpecchatError):
-        puller(patience=AT_ONCE)
+        puller(policy=AT_ONCE)
     # Till the new one is whole, the old one is there.
     assert downloaded(PART, puller.hub) == same
     [new] = puller()
