@@ -68,9 +68,8 @@ def user_catalogue_file() -> Path:
 def catalogue() -> dict[str, Entry]:
     """The entries by name: the shipped ones, and the person's own, which add to them and replace whole ones.
 
-    Raises SpecchatError with file and line where the person's file has a fault: nobody is to look for an
-    entry in vain, or to get another model than the one that was written down. Whoever can go on without
-    the file tells the error and takes `shipped_catalogue`. A model named by its path needs neither.
+    Raises SpecchatError with file and line where the person's file has a fault. A caller that can do without
+    the file shows the error and takes `shipped_catalogue`.
     """
     own = user_catalogue_file()
     shipped = dict(shipped_catalogue())
@@ -85,7 +84,7 @@ def offered(entries: Mapping[str, Entry]) -> list[Entry]:
 
 @cache
 def shipped_catalogue() -> Mapping[str, Entry]:
-    """The entries that come with specchat. Their file lies beside this one, in a checkout at the top."""
+    """The entries that come with specchat. Their file lies beside this one; in a checkout, at the top."""
     here = Path(__file__).parent
     shipped = here / "models.toml"
     return MappingProxyType(read_catalogue(shipped if shipped.exists() else here.parents[1] / "models.toml"))
@@ -211,7 +210,7 @@ class _Table:
         self.file.fail((*self.at, key) if key else self.at, message)
 
     def check_keys(self, required: Collection[str], optional: Collection[str], instead: str = "") -> None:
-        """Every key is known, and those required are there. instead: one that would stand for them all."""
+        """Check that every key is known and those required are there. instead: one that replaces them all."""
         inner = "".join(f"{each}." for each in self.at[1:])
         keys = [*required, *optional, *([instead] if instead else [])]
         for key in self.fields:
@@ -236,7 +235,7 @@ class _Table:
         raw = self.fields[key]
         if isinstance(raw, bool) or not isinstance(raw, int | float):
             self.fail(key, f"{key} is {shown(raw)}: give a number of GB, such as 4.92.")
-        # So put that it is true for nan too.
+        # Written so that it holds for nan too.
         if not raw > 0:
             self.fail(key, f"{key} is {_short(shown(raw))}: give a number of GB above 0.")
         if raw > _MOST_GIGABYTES:

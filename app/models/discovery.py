@@ -43,7 +43,7 @@ def same_file(part: HubFile, found: Sequence[Found]) -> Path | None:
 
 
 def _read(path: Path | str) -> bytes:
-    """The file's bytes, b"" where it is none, too long for what it should be, or cannot be read."""
+    """The file's bytes; b"" where it is no file, too long for what it should be, or cannot be read."""
     try:
         about = os.stat(path)
         if not stat.S_ISREG(about.st_mode) or about.st_size > _MOST_BYTES:
@@ -54,7 +54,7 @@ def _read(path: Path | str) -> bytes:
 
 
 def _read_json(path: Path | str) -> Mapping[str, object]:
-    """The object in a JSON file, {} where there is none that can be read."""
+    """The object in a JSON file, {} where none can be read."""
     try:
         value = json.loads(_read(path))
     except (ValueError, RecursionError):
@@ -63,7 +63,7 @@ def _read_json(path: Path | str) -> Mapping[str, object]:
 
 
 def _absolute(value: object) -> Path | None:
-    """The path that somebody's file names; None where that is no whole path."""
+    """The path that a program's file names; None where it is not absolute."""
     if not isinstance(value, str) or "\0" in value:
         return None
     try:

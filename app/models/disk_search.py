@@ -148,8 +148,8 @@ class Search:
                     self.leave_out(os.path.join(folder, first), origin, f"{reason}download it again.")
 
     def take(self, path: str, origin: str, names: PathParts) -> None:
-        """Take a model by its file, or the first of its parts, unless it was taken before or is none. names:
-        what it may be called, best first: the next is for where the one before is taken."""
+        """Take a model by its file, or the first of its parts, unless it was taken before or cannot be used.
+        names: what it may be called, best first: the next where the one before is taken."""
         try:
             parts = [(part, _stat(part)) for part in parts_of(path)]
             first = parts[0][1]
@@ -212,7 +212,7 @@ def _stat(path: str) -> os.stat_result | None:
 
 
 def _problem(name: str, parts: Sequence[tuple[str, os.stat_result | None]]) -> str | None:
-    """A sentence that says why the model of these files is none. Raises OSError where one cannot be read."""
+    """A sentence that says why these files are not a model. Raises OSError where one cannot be read."""
     missing = [number for number, (_, about) in enumerate(parts, 1) if about is None]
     if missing and len(parts) == 1:
         return f"{name} is a link to a file that is gone; download it again."

@@ -18,7 +18,7 @@ from app.models.shape import CELLS, FLOAT, Shape
 
 # Tokens of one step of the prefill.
 _CHUNK = 512
-# Rows of logits that a pass with the longest draft hands out, of which alone the memory is ever touched.
+# Rows of logits that a pass with the longest draft hands out; memory for more is never touched.
 _HANDED_ROWS = 33
 # Bytes that were measured beside the buffers: for each token of the vocabulary, each merge of a BPE
 # tokenizer and each position of the cache.

@@ -1,4 +1,4 @@
-"""What a table tells of a model file, kept between runs: reading a large vocabulary's header takes a while.
+"""What is known of model files, kept between runs, as reading the header of a large vocabulary takes a while.
 
 What was kept may be lost or damaged at any time: then the file is read again.
 """
@@ -24,7 +24,7 @@ from app.models.shape import memory_kind
 from app.models.usable import file_problem
 
 VERSION = 3
-# Files that are kept: those asked for longest ago make room.
+# Files that are kept: the oldest make room.
 _MOST = 2000
 # Of a name that a file gives itself, which may be as long as it likes.
 _MOST_CHARACTERS = 200
@@ -102,7 +102,7 @@ def _stamp(path: Path) -> tuple[str, list[int]]:
 
 
 def _rules() -> list[int]:
-    """What changes with the code that reads headers and judges them: facts that it found otherwise go."""
+    """What changes with the code that reads and judges headers: facts that other code found are dropped."""
     modules = (gguf, gguf_source, gguf_types, shape, usable)
     about = [os.stat(path) for module in modules if (path := module.__file__)]
     return [VERSION, *(number for each in about for number in (each.st_size, each.st_mtime_ns))]
@@ -120,8 +120,7 @@ def _read(path: Path, rules: list[int]) -> Mapping[str, Mapping[str, object]]:
 
 
 def _write(path: Path, rules: list[int], new: Mapping[str, Mapping[str, object]]) -> None:
-    """Write what is new beside what other runs wrote meanwhile. A folder that cannot be written keeps
-    nothing, which costs time only."""
+    """Add what is new to what other runs wrote meanwhile. A folder that cannot be written only costs time."""
     known = {key: entry for key, entry in _read(path, rules).items() if key not in new}
     kept = dict(list({**known, **new}.items())[-_MOST:])
     with suppress(OSError), whole_file(path) as file:
@@ -129,7 +128,7 @@ def _write(path: Path, rules: list[int], new: Mapping[str, Mapping[str, object]]
 
 
 def _parse(entry: object) -> Facts | None:
-    """The facts that were kept; None where they are not of their kinds."""
+    """The facts that were kept; None where they have other fields or types."""
     names = {field.name: str(field.type) for field in fields(Facts)}
     if not isinstance(entry, dict) or entry.keys() != names.keys():
         return None

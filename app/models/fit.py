@@ -1,4 +1,4 @@
-"""Whether a model fits into memory, and the context and GPU layers to use where nobody chose them."""
+"""Whether a model fits into memory, and which context and GPU layers to use where none were set."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from app.models.estimate import NO_COPIES, Copies, Parts, parts, snapshots_worth
 from app.models.gguf import Header
 from app.models.shape import Shape
 
-# Context of a chat when none is asked for, as far as the model was trained with it, and the least that
-# is worth having.
+# Context of a chat when none is set, if the model was trained for as much, and the least worth having.
 DEFAULT_CONTEXT = 8192
 SMALLEST_CONTEXT = 512
 _STEP = 256

@@ -1,4 +1,4 @@
-"""Reads the header of a GGUF file, which may be anything that somebody downloaded.
+"""Reads the header of a GGUF file, which may be anything that was downloaded.
 
 A file is not trusted: each count is compared with the bytes that are left before anything is read, text
 and counts are bounded, and whatever does not add up ends in one `SpecchatError`. Lists (a vocabulary has

@@ -97,10 +97,10 @@ def hub_of(environment: Mapping[str, str]) -> Hub:
 
 
 def check_hub(hub: Hub) -> None:
-    """Raises UsageError where the hub's address is none."""
+    """Raises UsageError where the hub's address is not one."""
     if not re.fullmatch(r"https?://[^/\s]+(/\S*)?", hub.endpoint):
         raise UsageError(
-            f"HF_ENDPOINT is {hub.endpoint!r}, which is no address: write https://… or unset it."
+            f"HF_ENDPOINT is {hub.endpoint!r}, which is not an address: write https://… or unset it."
         )
 
 
@@ -121,7 +121,7 @@ class CachedFile:
         return self.folder.joinpath("snapshots", commit, *self.part.file.split("/"))
 
     def blob(self, etag: str) -> Path:
-        """The bytes, under the name of their hash. Nothing lies here that is not whole."""
+        """The bytes, under the name of their hash. Only whole files lie here."""
         return self.folder / "blobs" / etag
 
     def partial(self, etag: str) -> Path:
@@ -130,7 +130,7 @@ class CachedFile:
         return self.hub.own.joinpath("downloads", *self.part.repository.split("/"), etag, *file.split("/"))
 
     def commits(self) -> list[str]:
-        """Revisions of which something is here: first the one that `main` last stood for, then the newest."""
+        """Revisions that have files here: first the one that `main` last named, then the newest."""
         dated = []
         with suppress(OSError), os.scandir(self.folder / "snapshots") as entries:
             main = self._main_commit()
@@ -231,7 +231,7 @@ def _state(file: Path) -> str:
 def downloaded(part: HubFile, hub: Hub | None = None) -> Path | None:
     """The whole file in the cache, looked for without a network; None where it is not here.
 
-    A file that names no revision may be of any, the one that `main` last stood for first.
+    A file that names no revision may be of any, the one that `main` last named first.
     """
     file = CachedFile(hub or hub_of(os.environ), part)
     for commit in [part.revision] if part.revision else file.commits():
@@ -243,7 +243,7 @@ def downloaded(part: HubFile, hub: Hub | None = None) -> Path | None:
 
 
 def target_of(link: Path) -> Path | None:
-    """Where a link leads, one step; None where it is none."""
+    """Where a link leads, one step; None where it is no link."""
     try:
         return Path(os.path.normpath(link.parent / os.readlink(link).removeprefix("\\\\?\\")))
     except OSError:

@@ -94,7 +94,7 @@ def _answer_fault(error: HfHubHTTPError, part: HubFile, hub: Hub) -> SpecchatErr
     redirected = bool(error.response.history)
     if isinstance(error, errors.GatedRepoError) or (status == 403 and not redirected):
         return SpecchatError(
-            f"{repository} is given out only to those who accept its licence: accept it at {page}, run "
+            f"{repository} is only for those who accept its licence: accept it at {page}, run "
             "`hf auth login`, then this command again. Or pull the file from a repository that does not ask."
         )
     if isinstance(error, errors.RevisionNotFoundError):
@@ -115,9 +115,7 @@ def _answer_fault(error: HfHubHTTPError, part: HubFile, hub: Hub) -> SpecchatErr
     if status == 429:
         wait = retry_after(error.response.headers, datetime.now(timezone.utc))
         asked = f" It asks for {wait:.0f} s." if wait else ""
-        said = (
-            f"{hub.endpoint} answers no more requests for now.{asked} Wait, then give the same command again."
-        )
+        said = f"{hub.endpoint} answers no requests for now.{asked} Wait, then give the same command again."
         return Retryable(SpecchatError(said), wait)
     said = f"{hub.endpoint} answered {part.file} with the fault {status}"
     if status >= 500 or status == 408 or redirected:

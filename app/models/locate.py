@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,11 +37,11 @@ def bundled_model() -> Path | None:
     return None
 
 
-def find_model(name: str | None, folders: Sequence[Path] = ()) -> Path:
-    """The file that a model's name stands for; the bundled one for None.
+def find_model(name: str | None) -> Path:
+    """The file of the model of that name; the bundled one for None.
 
     A name is, in this order: the path of a file; a name of the catalogue; what `specchat models` calls a
-    file that it found, in `folders` too; org/repo of the Hugging Face hub, where one model of it is here.
+    file that it found; org/repo of the Hugging Face hub, where one model of it is here.
     Raises SpecchatError where there is no such file, with the command that fetches it where one does.
     """
     if name is None:
@@ -58,9 +58,9 @@ def find_model(name: str | None, folders: Sequence[Path] = ()) -> Path:
         return path
     entry, part = _entry(name), parse_hub_file(name)
     if entry is not None:
-        found = _file_of(entry.target, folders)
+        found = _file_of(entry.target)
     else:
-        found = (downloaded(part) if part else None) or _found_by_name(name, folders)
+        found = (downloaded(part) if part else None) or _found_by_name(name)
     if found is not None:
         return found
     if entry is not None or part is not None:
@@ -81,16 +81,14 @@ def find_model(name: str | None, folders: Sequence[Path] = ()) -> Path:
     )
 
 
-def draft_of(name: str | None, folders: Sequence[Path] = ()) -> Path | None:
+def draft_of(name: str | None) -> Path | None:
     """The draft model that the catalogue pairs with the model of that name, where its file is here.
 
     None for a head, for a path, and for every other name. Raises SpecchatError for a fault in the
     person's catalogue, as `find_model` does.
     """
     entry = _entry_of(name)
-    if entry is None or entry.kind != "draft" or entry.draft is None:
-        return None
-    return _file_of(entry.draft, folders)
+    return next((_file_of(draft) for draft in entry.parts[1:]), None) if entry else None
 
 
 def servers_of(name: str | None) -> tuple[str, ...]:
@@ -108,7 +106,7 @@ def _entry_of(name: str | None) -> Entry | None:
 
 
 def _is_plain(name: str) -> bool:
-    """Whether the catalogue could have it: a path or another program's name needs no catalogue to be read."""
+    """Whether the catalogue could have it; for a path, or another program's name, it need not be read."""
     return not set("/\\:").intersection(name)
 
 
@@ -116,14 +114,14 @@ def _entry(name: str) -> Entry | None:
     return catalogue().get(name) if _is_plain(name) else None
 
 
-def _file_of(part: HubFile, folders: Sequence[Path]) -> Path | None:
+def _file_of(part: HubFile) -> Path | None:
     """The file in the Hugging Face cache, else where another program keeps it under the same name."""
-    return downloaded(part) or same_file(part, discover_here(folders)[0])
+    return downloaded(part) or same_file(part, discover_here()[0])
 
 
-def _found_by_name(name: str, folders: Sequence[Path]) -> Path | None:
+def _found_by_name(name: str) -> Path | None:
     """The file on the disk that is called so, or the one model of the repository that is."""
-    found, unusable = discover_here(folders)
+    found, unusable = discover_here()
     for each in found:
         if each.name == name:
             return each.path
@@ -138,12 +136,12 @@ def _found_by_name(name: str, folders: Sequence[Path]) -> Path | None:
     if len(models) > 1:
         names = ", ".join(clean(each.name) for each in models)
         raise SpecchatError(f"{clean(name)} has several models on this disk: name one of {names}.")
-    if not models:
-        for left in unusable:
-            if left.reason.startswith(f"{name}:"):
-                raise SpecchatError(clean(left.reason))
-        return None
-    return models[0].path
+    if models:
+        return models[0].path
+    for left in unusable:
+        if left.reason.startswith(f"{name}:"):
+            raise SpecchatError(clean(left.reason))
+    return None
 
 
 def check_file(path: Path) -> Header:

@@ -125,7 +125,7 @@ def _token(header: Header, which: str, otherwise: int | None) -> int | None:
 
 def _token_problem(target: Header, draft: Header) -> str | None:
     ours, theirs = _texts(target), _texts(draft)
-    # Each text has its length before it, so equal bytes are equal texts: nothing needs to be taken apart.
+    # Each text has its length before it, so equal bytes are equal texts.
     shorter, longer = sorted((ours, theirs), key=len)
     if longer.startswith(shorter):
         return None

@@ -104,7 +104,7 @@ def places(
 
 
 def _expanded(value: str, environment: Mapping[str, str], home: Path) -> Path | None:
-    """The path that a variable's value stands for; None where it is empty.
+    """The path that a variable's value names; None where it is empty.
 
     The hub's library expands variables and `~` itself, so such values work there.
     """

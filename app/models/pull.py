@@ -81,7 +81,7 @@ class _Pull:
         file = CachedFile(self.hub, part)
         here = downloaded(part, self.hub)
         if here is not None and part.revision is not None and file.is_known(here):
-            # What a commit holds never changes: nobody need be asked.
+            # What a commit holds never changes, so the hub need not be asked.
             return here
         meter = self._meter(part, part.size)
         try:
@@ -93,7 +93,7 @@ class _Pull:
         return self._look(file, remote) or _Wanted(file, remote)
 
     def _look(self, file: CachedFile, remote: Remote) -> Path | None:
-        """The file, if what is here is what the hub has. What has its place and not its bytes is deleted."""
+        """The file, if what is here is what the hub has. A wrong file in its place is deleted."""
         blob, pointer = file.blob(remote.etag), file.pointer(remote.commit)
         here = blob if os.path.lexists(blob) else pointer
         if not os.path.lexists(here):
@@ -174,7 +174,7 @@ class _Pull:
     def _retry(
         self, attempt: Callable[[], _Result], done: Callable[[], int], tries: int, meter: Meter
     ) -> _Result:
-        """Try until it succeeds. Raises SpecchatError where `tries` tries in a row brought `done` no further."""
+        """Try until it succeeds. Raises SpecchatError after `tries` tries in a row without progress."""
         failures = 0
         while True:
             before = done()
@@ -216,7 +216,7 @@ def _disk_fault(error: OSError, cache: Path) -> SpecchatError:
             f"The disk of {cache} is full. What has come is kept: make room, then give the command again."
         )
     return SpecchatError(
-        f"{cache} cannot be used ({error.strerror}): mend its rights, or set HF_HOME to another folder."
+        f"{cache} cannot be used ({error.strerror}): change its rights, or set HF_HOME to another folder."
     )
 
 

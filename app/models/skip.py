@@ -140,7 +140,7 @@ def write_skip(header: Header, layers: Collection[int], directory: Path) -> Path
 
 
 def content_digest(header: Header) -> str:
-    """16 hexadecimal digits that tell model files apart by what is in them, not by name or time.
+    """16 hexadecimal digits that identify a model file by its content, not by name or time.
 
     Hashing 40 GB at each start would take a minute, so it covers the size, the whole header and 64
     blocks of 64 KiB spread evenly over the file. A fine-tune changes practically every weight, so it
@@ -190,7 +190,7 @@ def _plan(header: Header, layers: Collection[int]) -> list[Piece]:
     if problem is not None:
         raise SpecchatError(problem)
     if len(set(layers)) < len(layers) or not all(0 <= layer < blocks for layer in layers):
-        raise UsageError(f"Layers to skip are different numbers from 0 to {blocks - 1}; name such.")
+        raise UsageError(f"Layers to skip are different numbers from 0 to {blocks - 1}.")
     kept = [layer for layer in range(blocks) if layer not in layers]
     if not kept:
         raise UsageError("A draft needs a layer; name fewer layers to skip.")
@@ -239,7 +239,7 @@ def _entries(header: Header, kept: list[int], skipped: list[int]) -> dict[str, l
 
 
 def _kept_tensors(header: Header, kept: list[int]) -> Iterator[tuple[str, Tensor]]:
-    """Tensors that stay, with their new names."""
+    """The tensors that stay, with their new names."""
     numbers = {layer: number for number, layer in enumerate(kept)}
     for tensor in header.tensors:
         if tensor.layer is None:

@@ -29,9 +29,9 @@ Doing = Literal["downloading", "checking", "waiting"]
 
 @dataclass(frozen=True, slots=True)
 class DownloadProgress:
-    """How far a file is: bytes done and in all, bytes a second, seconds left (None: nobody can say yet).
+    """How far a file is: bytes done and in all, bytes a second, seconds left (None: not known yet).
 
-    doing: bytes come; bytes that are here are hashed; or the hub or another program is waited for.
+    doing: bytes arrive, bytes that are here are hashed, or the hub or another program is waited for.
     """
 
     file: str

@@ -64,9 +64,9 @@ _ROPE_SCALINGS = ("none", "linear", "yarn", "longrope")
 _EPSILONS = ("layer_norm_epsilon", "layer_norm_rms_epsilon", "group_norm_epsilon")
 # A tensor in memory has to begin at a multiple of this.
 _ALIGNMENT = 32
-# Tokenizers that write what is not in their vocabulary byte by byte.
+# Tokenizers that write byte by byte what their vocabulary lacks.
 _BYTE_TOKENIZERS = ("llama", "plamo2")
-# Twice what any model has (262,208 tokens of 4 MB), so that a hostile file costs little time and memory.
+# Twice what any model has (262,208 tokens, 4 MB), so that a hostile file costs little time and memory.
 _MAX_TOKENS = 1 << 19
 _MAX_TOKEN_BYTES = 8 << 20
 
