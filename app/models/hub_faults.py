@@ -8,13 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING
 
 from app.errors import SpecchatError
 from app.models.hub import Hub, HubFile
-
-if TYPE_CHECKING:
-    from huggingface_hub.errors import HfHubHTTPError
 
 _RATE_LIMIT_RESET = re.compile(r";\s*t\s*=\s*(\d+)")
 
@@ -66,30 +62,23 @@ def network_errors() -> tuple[type[Exception], ...]:
 
 def fault_of(error: Exception, part: HubFile, hub: Hub) -> SpecchatError | Retryable:
     """What to raise for one of `network_errors`: the sentence for it, or Retryable where it may pass."""
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
+    from huggingface_hub import errors
 
-    if isinstance(error, OfflineModeIsEnabled):
+    repository, page = part.repository, f"{hub.endpoint}/{part.repository}"
+    if isinstance(error, errors.OfflineModeIsEnabled):
         return NoNetworkError(
             f"HF_HUB_OFFLINE is set, so {part.file} is not looked for: unset it to download."
         )
-    if isinstance(error, HFValidationError):
-        return SpecchatError(f"{part.repository!r} is no name of a repository: write it as org/repo.")
-    if isinstance(error, HfHubHTTPError):
-        return _answer_fault(error, part, hub)
-    return Retryable(
-        NoNetworkError(
-            f"{hub.endpoint} cannot be reached for {part.file} ({error}). Look at the connection, then give "
-            "the same command again: it goes on where it was."
+    if isinstance(error, errors.HFValidationError):
+        return SpecchatError(f"{repository!r} is no name of a repository: write it as org/repo.")
+    if not isinstance(error, errors.HfHubHTTPError):
+        return Retryable(
+            NoNetworkError(
+                f"{hub.endpoint} cannot be reached for {part.file} ({error}). Look at the connection, then "
+                "give the same command again: it goes on where it was."
+            )
         )
-    )
-
-
-def _answer_fault(error: HfHubHTTPError, part: HubFile, hub: Hub) -> SpecchatError | Retryable:
-    """The fault that a status and its headers tell."""
-    from huggingface_hub import errors
-
-    status, repository = error.response.status_code, part.repository
-    page = f"{hub.endpoint}/{repository}"
+    status = error.response.status_code
     # A store that the hub had redirected to refuses an address that has grown too old.
     redirected = bool(error.response.history)
     if isinstance(error, errors.GatedRepoError) or (status == 403 and not redirected):

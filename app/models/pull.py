@@ -141,15 +141,14 @@ class _Pull:
             path = self._look(file, remote)
             if path is None:
                 with closing(Partial(wanted.partial, remote, meter)) as partial:
-                    self._fill(file.part, remote, partial, meter)
-                    partial.finish(file.blob(remote.etag))
-                file.set_verified(remote.etag, file.blob(remote.etag))
+                    self._fill(wanted, partial, meter)
                 path = file.link(remote.etag, remote.commit)
         file.drop_partials(keep=remote.etag)
         return path
 
-    def _fill(self, part: HubFile, remote: Remote, partial: Partial, meter: Meter) -> None:
+    def _fill(self, wanted: _Wanted, partial: Partial, meter: Meter) -> None:
         """Bring all bytes. Raises SpecchatError, and deletes them, where they are not the hub's."""
+        file, part, remote = wanted.file, wanted.file.part, wanted.remote
         self._retry(
             lambda: receive(part, self.hub, remote, partial, meter),
             lambda: partial.done,
@@ -163,6 +162,8 @@ class _Pull:
                 "so it was deleted. Try again; if that repeats, do without the mirror or proxy between."
             )
         meter.tell(partial.done, "downloading", at_once=True)
+        partial.finish(file.blob(remote.etag))
+        file.set_verified(remote.etag, file.blob(remote.etag))
 
     def _meter(self, part: HubFile, total: int) -> Meter:
         return Meter(part, total, self.progress, self._check_stop)
