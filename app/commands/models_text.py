@@ -70,7 +70,7 @@ def _columns_catalogue(rows: Sequence[ModelRow]) -> list[Column]:
         Column("SIZE", cells(readable(row.missing) for row in rows), 9, right=True),
         Column("FITS", cells(row.room.words if row.room else "" for row in rows), 8),
         Column(
-            "GUESSES AHEAD",
+            "DRAFT",
             cells(row.partner.words if row.partner else "" for row in rows),
             5,
             narrowest=16,

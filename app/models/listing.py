@@ -95,11 +95,12 @@ def rows(
         )
         for each in found
     }
-    listed: list[ModelRow] = []
-    for entry in offered(entries):
-        row = by_file.pop(_real(here[entry.target]), None) if entry.target in here else None
-        listed.append(_of_entry(entry, row, here, memory))
-    listed = _shortened([*listed, *by_file.values()])
+    files = {entry.name: _real(here[entry.target]) for entry in offered(entries) if entry.target in here}
+    listed = [
+        _of_entry(entry, by_file.get(files.get(entry.name, "")), here, memory) for entry in offered(entries)
+    ]
+    listed += [row for file, row in by_file.items() if file not in files.values()]
+    listed = _shortened(listed)
     # An entry's target may be a draft as well, under its own name.
     names = {row.path: row.name for row in reversed(listed) if row.path}
     drafts = [each for each in found if each.path in headers][:_MOST_PAIRED]

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from app.errors import SpecchatError
-from app.models.gguf import read_header
+from app.models.gguf import Tensor, read_header
 from app.models.gguf_source import Array
 from app.models.usable import chat_problem
 from tests.tiny import write_tiny
@@ -322,3 +322,12 @@ def test_files_without_layers_or_tokenizer(tmp_path: Path) -> None:
     writer.add_tensor("blk.32.attn_norm.weight", np.ones(8, np.float32))
     _close(writer)
     assert "MTP head" in str(chat_problem(read_header(path)))
+
+
+@pytest.mark.parametrize(
+    ("name", "layer"),
+    [("blk.12.attn_q.weight", 12), ("output.weight", None), ("blk.x.y", None), (f"blk.{'9' * 5000}.y", None)],
+)
+def test_the_layer_of_a_tensor(name: str, layer: int | None) -> None:
+    """Lost otherwise: the list of models, to a number that Python refuses to read."""
+    assert Tensor(name, (1,), 0, 0, 4).layer == layer

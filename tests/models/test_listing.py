@@ -114,6 +114,13 @@ def test_an_entry_that_is_not_here(tmp_path: Path) -> None:
     assert spread is not None and spread.fits
 
 
+def test_two_entries_of_one_file_are_two_rows(tmp_path: Path) -> None:
+    """Lost otherwise: a person's own name for a model, once it is downloaded."""
+    target = write_tiny(tmp_path / TARGET.file, layers=3)
+    listed = rows_of(target, big=ENTRY, again=replace(ENTRY, name="again"))
+    assert [listed[name].path for name in ("again", "big")] == [str(target)] * 2 and len(listed) == 2
+
+
 def test_a_head_that_nothing_can_run_is_not_offered(tmp_path: Path) -> None:
     """Lost otherwise: gigabytes of a head that no proposer can use, or one model offered twice."""
     head = replace(ENTRY, name="head", kind="eagle3")

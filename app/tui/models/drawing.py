@@ -127,7 +127,7 @@ def _drafting(row: ModelRow) -> str:
     """What could guess ahead for it."""
     partner = row.partner
     if not row.path:
-        return f"guesses ahead: {one_line(partner.words)}" if partner else ""
+        return f"draft: {one_line(partner.words)}" if partner else ""
     if partner and row.lacks_draft:
         size = readable(partner.size)
         return f"its draft {one_line(partner.words)} ({size}) is not here: Ctrl+D downloads it"
