@@ -143,7 +143,7 @@ class _File:
         if not isinstance(unverified, bool):
             table.fail("unverified", f"unverified is {shown(unverified)}: give true or false.")
         rpc = table.fields.get("rpc", [])
-        if not isinstance(rpc, list) or not all(isinstance(each, str) and each.strip() for each in rpc):
+        if not isinstance(rpc, list) or not all(isinstance(each, str) and _is_line(each) for each in rpc):
             table.fail("rpc", f'rpc is {shown(rpc)}: give a list, such as ["192.0.2.7:50052"].')
         return Entry(
             name=name,
@@ -226,7 +226,7 @@ class _Table:
     def text(self, key: str, default: str = "") -> str:
         """A line of text. default: where the key is not there."""
         raw = self.fields.get(key, default)
-        if not isinstance(raw, str) or not raw.strip() or not raw.isprintable():
+        if not isinstance(raw, str) or not _is_line(raw):
             self.fail(key, f"{key} is {shown(raw)}: give a text in quotation marks, on one line.")
         return raw
 
@@ -241,6 +241,10 @@ class _Table:
         if raw > _MOST_GIGABYTES:
             self.fail(key, f"{key} is {_short(str(raw))}: give it in GB, not in bytes.")
         return max(1, round(raw * _GIGABYTE))
+
+
+def _is_line(text: str) -> bool:
+    return bool(text.strip()) and text.isprintable()
 
 
 def _short(key: str) -> str:

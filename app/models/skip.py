@@ -104,10 +104,7 @@ def skip_problem(header: Header) -> str | None:
 
 
 def skip_size(header: Header, layers: Collection[int]) -> int:
-    """Bytes of the file that `write_skip` would write.
-
-    Raises UsageError for layers that the model does not have, SpecchatError as `skip_problem` says.
-    """
+    """Bytes of the file that `write_skip` would write; raises as it does."""
     return _size(_plan(header, layers))
 
 
@@ -119,8 +116,11 @@ def skip_path(header: Header, layers: Collection[int], directory: Path) -> Path:
 
 def skip_written(header: Header, layers: Collection[int], directory: Path) -> bool:
     """Whether the file is there already, whole."""
-    path = skip_path(header, layers, directory)
-    return path.is_file() and path.stat().st_size == skip_size(header, layers)
+    return _is_whole(skip_size(header, layers), skip_path(header, layers, directory))
+
+
+def _is_whole(size: int, path: Path) -> bool:
+    return path.is_file() and path.stat().st_size == size
 
 
 def write_skip(header: Header, layers: Collection[int], directory: Path) -> Path:
@@ -130,10 +130,10 @@ def write_skip(header: Header, layers: Collection[int], directory: Path) -> Path
     It appears whole or not at all. Raises UsageError for layers that the model does not have, and
     SpecchatError where they cannot be skipped, the folder cannot be written, or room is short.
     """
-    written = skip_path(header, layers, directory)
-    if not skip_written(header, layers, directory):
-        pieces = _plan(header, layers)
-        with _writing(written, _size(pieces)) as file:
+    pieces = _plan(header, layers)
+    size, written = _size(pieces), skip_path(header, layers, directory)
+    if not _is_whole(size, written):
+        with _writing(written, size) as file:
             for data in _contents(header.path, pieces):
                 file.write(data)
     return written
@@ -170,10 +170,7 @@ def load_choice(directory: Path, digest: str) -> tuple[int, ...] | None:
 
 
 def save_choice(directory: Path, digest: str, layers: Collection[int]) -> None:
-    """Keep the layers chosen for the model of this `content_digest`.
-
-    Raises SpecchatError when the folder cannot be written.
-    """
+    """Keep the layers chosen for the model of this `content_digest`. Raises SpecchatError where it cannot."""
     data = json.dumps({"layers": sorted(layers)}).encode()
     with _writing(directory / _choice_name(digest), len(data)) as file:
         file.write(data)
