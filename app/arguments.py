@@ -10,14 +10,14 @@ from app.errors import UsageError
 
 
 class Parser(argparse.ArgumentParser):
-    """Faults of usage in one line, as all others."""
+    """An argument parser whose errors are UsageError, as all others of ours."""
 
     def error(self, message: str) -> None:  # type: ignore[override]
         raise UsageError(f"{message[:1].upper()}{message[1:]}. See {self.prog} --help.")
 
 
 def whole(least: int, most: int | None = None) -> Callable[[str], int]:
-    """A type for arguments: a whole number in a range."""
+    """An argument type: a whole number in a range."""
 
     def parse(text: str) -> int:
         try:

@@ -1,4 +1,4 @@
-"""How processes of ours are started, and how they ended."""
+"""How our own processes are started, and how they ended."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 
 import app
 
-# `python -m` would put the folder that the person is in first: a package named "app" there would be run.
+# `python -m` would search the current folder first, and run a package named "app" that lies there.
 _START = "import sys; sys.path[:] = [*filter(None, sys.path), {root!r}]; from {module} import main; main()"
-# How Windows says it, in the words of the other systems.
+# Windows' exit codes for what other systems call by these names.
 _WINDOWS = {0xC000001D: "SIGILL", 0xC0000005: "SIGSEGV", 0xC0000409: "SIGABRT"}
 
 
 def python_command(module: str) -> tuple[str, ...]:
-    """The command that runs the `main` of a module of ours, whatever folder it is run in."""
+    """The command that runs `main` of one of our modules, whatever the current folder."""
     root = str(Path(app.__file__ or "").resolve().parents[1])
     return (sys.executable, "-c", _START.format(root=root, module=module))
 
@@ -34,5 +34,5 @@ def how_it_ended(status: int) -> str:
 
 
 def is_native(end: str) -> bool:
-    """Whether a process that ended so (see how_it_ended) died of its own code, not by somebody's hand."""
+    """Whether a process that ended so (see how_it_ended) died of its own code, not by somebody's signal."""
     return any(name in end for name in ("SIGILL", "SIGSEGV", "SIGABRT", "SIGBUS", "SIGFPE"))

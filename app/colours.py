@@ -1,4 +1,4 @@
-"""Colours that the screen and pictures share: one look an origin of tokens, and the two pages."""
+"""Colours that the screen and pictures share: one look for each origin of tokens, and two pages."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """The colour of one origin. ansi: one of the terminal's own sixteen colours. attributes: of its tokens
-    where there are no colours."""
+    """How one origin looks. ansi: one of the terminal's own sixteen colours. attributes: used instead where
+    there are no colours."""
 
     dark: str
     light: str
@@ -18,7 +18,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The colours of a page: its ground, text, quieter text, and the lines between parts."""
+    """The colours of a page: background, text, quieter text, and the lines between parts."""
 
     ground: str
     text: str
@@ -26,7 +26,7 @@ class Page:
     rule: str
 
 
-# Origins of the model's own words, which are plain text: most of an answer, and the eye must have rest.
+# The model's own words are plain text: they are most of an answer, and the eye needs rest.
 OWN = frozenset({"plain", "off", "correction", "bonus"})
 
 LOOKS: dict[str, Look] = {

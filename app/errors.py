@@ -1,7 +1,7 @@
-"""Faults that a person can cause or mend, each with the exit code of the command line.
+"""Faults that a person can cause or mend, each with the command line's exit code.
 
-Every message is one sentence (or two) that says what happened and what to do. Bugs are not
-wrapped in these: they are left to crash loudly.
+A message is a sentence or two that says what happened and what to do. Bugs are not wrapped in these: they
+crash loudly.
 """
 
 
@@ -30,5 +30,5 @@ class OutputError(SpecchatError):
 
 
 def told(error: Exception) -> str:
-    """An error as a sentence: our own say what to do, others at least what they are."""
+    """An error as a sentence. Ours say what to do, others at least what they are."""
     return str(error) if isinstance(error, SpecchatError) else f"{type(error).__name__}: {error}"

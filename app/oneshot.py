@@ -12,31 +12,28 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from app.arguments import ask
-from app.assembly import Assembly, Setup, template_for
+from app.assembly.assembly import Assembly
+from app.assembly.template import template_for
 from app.chat.documents import Document, read_document, read_stdin, with_documents
 from app.chat.gate import clean
 from app.chat.message import Message
 from app.chat.prompt import encode
+from app.config.values import Settings
 from app.engine.events import Finished, Pass, Prefill, ProposerDropped, Request
-from app.engine.settings import Sampling
 from app.errors import SpecchatError, UsageError
+
+# Tokens of a reply where no limit is named.
+_MAX_TOKENS = 1024
 
 
 @dataclass(frozen=True, slots=True)
 class OneShot:
-    """The arguments of `specchat -p`, checked for type only."""
+    """What `specchat -p` is asked. files: documents. agreed: large copies are written without asking."""
 
     prompt: str
     files: tuple[str, ...]
-    setup: Setup
-    proposer: str
-    sampling: Sampling
-    k: int | None = None
-    seed: int | None = None
-    max_tokens: int = 1024
-    system: str | None = None
+    settings: Settings
     stop: tuple[str, ...] = ()
-    template: str | None = None
     json: bool = False
     agreed: bool = False
 
@@ -80,25 +77,29 @@ def run(arguments: OneShot) -> int:
 
 def _answer(arguments: OneShot, prompt: str, interrupt: threading.Event) -> int:
     progress = Progress(shown=sys.stderr.isatty() and not arguments.json)
+    settings = arguments.settings
+    sampling, speculation = settings.sampling, settings.speculation
     with Assembly(
-        arguments.setup,
+        settings.model,
         stop=interrupt.is_set,
         agree=lambda question: arguments.agreed or ask(question),
         say=lambda line: None if arguments.json else print(line, file=sys.stderr),
         progress=lambda share: not interrupt.is_set(),
     ) as assembly:
         target = assembly.target
-        tokens = encode(_messages(prompt, arguments.system), template_for(target, arguments.template), target)
+        template = template_for(target, settings.model.template)
+        tokens = encode(_messages(prompt, settings.chat.system), template, target)
         if not tokens:
             raise SpecchatError("The chat template wrote nothing: choose another with --template.")
-        engine = assembly.engine(arguments.proposer, needed=len(tokens) + arguments.max_tokens)
+        limit = sampling.max_tokens or _MAX_TOKENS
+        engine = assembly.engine(speculation.proposer, needed=len(tokens) + limit)
         request = Request(
             prompt=tuple(tokens),
-            sampling=arguments.sampling,
-            seed=secrets.randbits(32) if arguments.seed is None else arguments.seed,
-            max_tokens=arguments.max_tokens,
+            sampling=sampling.for_engine(),
+            seed=secrets.randbits(32) if sampling.seed is None else sampling.seed,
+            max_tokens=limit,
             stop=arguments.stop,
-            k=arguments.k,
+            k=speculation.k,
         )
         for event in engine.generate(request):
             if isinstance(event, Prefill):
@@ -108,7 +109,7 @@ def _answer(arguments: OneShot, prompt: str, interrupt: threading.Event) -> int:
                 _show(event.text, arguments)
             elif isinstance(event, ProposerDropped):
                 progress.clear()
-                print(assembly.drop(event), file=sys.stderr)
+                print(assembly.proposers.drop(event), file=sys.stderr)
             else:
                 progress.clear()
                 assembly.remember(engine, event)
@@ -141,7 +142,7 @@ def documents_of(files: Sequence[str]) -> list[Document]:
     return documents
 
 
-def _messages(prompt: str, system: str | None) -> list[Message]:
+def _messages(prompt: str, system: str) -> list[Message]:
     messages = [Message("system", system)] if system else []
     return [*messages, Message("user", prompt)]
 
@@ -165,14 +166,14 @@ class Progress:
 
 
 def _report(finished: Finished, arguments: OneShot, assembly: Assembly) -> None:
-    draft = assembly.draft_path
+    draft = assembly.proposers.file_of("draft") or assembly.proposers.file_of("skip")
     if arguments.json:
-        exact = arguments.setup.context_settings.exact
+        exact = arguments.settings.model.exact
         print(json.dumps(as_json(finished, assembly.target.path, draft, exact)))
         return
     if finished.text and not finished.text.endswith("\n"):
         print(flush=True)
-    print(summary(finished, arguments.proposer), file=sys.stderr)
+    print(summary(finished, arguments.settings.speculation.proposer), file=sys.stderr)
 
 
 def summary(finished: Finished, proposer: str) -> str:

@@ -1,6 +1,6 @@
-"""Where the command begins: an interrupt is no fault, from the first import to the last line of Python.
+"""Where the command begins. Ctrl+C ends it without a traceback, from the first import on.
 
-Nothing is imported before `main` runs: most of the command's first tenth of a second goes there.
+Nothing is imported before `main` runs: imports take most of the first tenth of a second.
 """
 
 
@@ -12,7 +12,7 @@ def main() -> int:
         from app.cli import main as carried_out
 
         code = carried_out()
-        # What is left is Python's own end, which would complain of an interrupt.
+        # Python's own shutdown would print a traceback for an interrupt.
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         return code
     except KeyboardInterrupt:

@@ -14,16 +14,16 @@ _STDIN, _STDOUT, _STDERR = range(3)
 
 
 def take_streams() -> None:
-    """Make the streams fit to be used. Raises OutputError where there is no standard output.
+    """Make the streams safe to use. Raises OutputError where there is no standard output.
 
-    Standard output that is full raises OutputError, and ReaderLeft where nobody reads it any more. Standard
-    error only comments: what cannot be written there is left out, and nothing fails of it.
+    From then on, standard output raises OutputError where it is full, and ReaderLeft where nobody reads it
+    any more. Standard error only comments: what cannot be written there is dropped.
     """
     _hold_numbers()
     error, output = sys.stderr, sys.stdout
     if sys.stdin is None:
         sys.stdin = open(_STDIN, encoding="utf-8", closefd=False)  # noqa: SIM115 - it stays open
-        # The chat reads keys from the number of this one.
+        # The chat reads keys from this file's number.
         sys.__stdin__ = sys.stdin  # type: ignore[misc]
     if error is None:
         nowhere = open(_STDERR, "wb", closefd=False)  # noqa: SIM115 - it stays open
@@ -34,7 +34,7 @@ def take_streams() -> None:
         )
     if output is None:
         raise OutputError("Standard output is closed, so no answer can be given: open it, or name a file.")
-    # A reply may hold characters that this terminal or pipe has no code for.
+    # A reply may hold characters that this terminal or pipe cannot encode.
     if output is sys.__stdout__ and isinstance(output, io.TextIOWrapper):
         sys.stdout = _Output(
             output.buffer, encoding=output.encoding, errors="replace", line_buffering=output.line_buffering
@@ -46,8 +46,8 @@ class ReaderLeft(BrokenPipeError):
 
 
 class _Output(io.TextIOWrapper):
-    """Standard output. Its failures are told apart from those of other files, once: Python writes what is
-    left in the buffer when it ends, and would complain again."""
+    """Standard output, whose failures are exceptions of their own. Each is raised once: when Python ends, it
+    writes what is left in the buffer and would complain again."""
 
     def write(self, text: str) -> int:
         with _told():
@@ -73,7 +73,7 @@ def _told() -> Iterator[None]:
 
 
 class _Comments(io.TextIOWrapper):
-    """Standard error, whose failures hold nothing up."""
+    """Standard error, whose failures are ignored."""
 
     def write(self, text: str) -> int:
         try:
@@ -90,13 +90,13 @@ class _Comments(io.TextIOWrapper):
 
 
 def _hold_numbers() -> None:
-    """Open what is closed of the three: the next file, a model or a pipe, would get its number, and whatever
-    is printed, by native code and by children too."""
+    """Open those of the three that are closed. Otherwise the next file, a model or a pipe, gets the number,
+    and with it whatever is printed by us, native code or children."""
     for number in range(3):
         try:
             os.fstat(number)
         except OSError:
-            # The lowest number that is free, which is this one.
+            # The system gives the lowest free number, which is this one.
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from app.attention import name_of, numbers_of
-from app.knowledge import Knowledge
+from app.assembly.attention import name_of, numbers_of
 from app.llama.attention import DRAFTED, READING, Heads, Point
 from app.llama.settings import ContextSettings, FlashAttention
+from app.measurements import Measurements
 
 # Of the model of tiny.py.
 TINY = Heads(2, 2, 16)
@@ -26,8 +26,8 @@ def measured(read: float, deep: float) -> tuple[Point, ...]:
 
 def prefer(chosen: FlashAttention, path: Path) -> None:
     """Make it known of the tiny model that this is faster."""
-    knowledge = Knowledge(path)
-    knowledge.put(
+    measurements = Measurements(path)
+    measurements.put(
         name_of(TINY, ContextSettings()), numbers_of(measured(1.0, 5.0 if chosen == "off" else 0.5))
     )
-    knowledge.save()
+    measurements.save()

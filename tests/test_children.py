@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from app.process.messages import Load, Loaded
+from app.config.values import LoadSettings
+from app.process.commands import Load
+from app.process.events import Loaded
 from tests.process.engine import serving
 
 
@@ -18,5 +20,5 @@ def test_a_folder_with_an_app_of_its_own_is_no_matter(
     (tmp_path / "app" / "__init__.py").write_text("raise SystemExit('the wrong app')")
     monkeypatch.chdir(tmp_path)
     with serving() as session:
-        session.send(Load(str(tiny_path)))
+        session.send(Load(LoadSettings(str(tiny_path))))
         assert isinstance(session.until(Loaded), Loaded)

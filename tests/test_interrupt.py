@@ -108,7 +108,7 @@ def test_ctrl_c_while_the_model_loads(tiny_path: Path) -> None:
     """Lost otherwise: "cannot be loaded" for a good file, after a Ctrl+C."""
     script = """
 import os, signal, sys
-import app.assembly, app.oneshot
+import app.assembly.loader, app.oneshot
 from app.cli import main
 from app.models.locate import open_model
 def opened(path, settings, progress):
@@ -118,7 +118,7 @@ def opened(path, settings, progress):
             pass
         return False
     return open_model(path, settings, told)
-app.assembly.open_model = opened
+app.assembly.loader.open_model = opened
 sys.exit(main())
 """
     process = running(*QUICK, "-p", "hi", "--model", tiny_path, script=script)

@@ -110,7 +110,7 @@ sys.exit(main())
 
 
 @pytest.mark.parametrize(
-    "module", ["app.cli", "argparse", "app.streams", "app.oneshot", "app.assembly", "numpy"]
+    "module", ["app.cli", "argparse", "app.streams", "app.oneshot", "app.assembly.assembly", "numpy"]
 )
 def test_ctrl_c_while_it_is_imported(tiny_path: Path, module: str) -> None:
     """Lost otherwise: a page of the program's insides for a key that was pressed too early."""

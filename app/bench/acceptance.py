@@ -15,12 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.arguments import Parser, whole
-from app.assembly import Assembly, Setup, template_for
+from app.assembly.assembly import Assembly
+from app.assembly.template import template_for
 from app.bench.progress import with_progress
 from app.bench.prompts import Prompt, load_prompts
 from app.bench.sweep import spread
 from app.chat.message import Message
 from app.chat.prompt import encode
+from app.config.values import LoadSettings
 from app.engine.sampling import Sampler
 from app.engine.settings import Sampling
 from app.engine.verify import block_rule, verify_sampled
@@ -252,15 +254,15 @@ def replies_to(
             yield Reply(prompt.category, counts, first)
 
 
-def pair(model: str | None, draft: str | None, folder: Path) -> Setup:
+def pair(model: str | None, draft: str | None, folder: Path) -> LoadSettings:
     """Target and draft as named. A draft that is not is a Q4_0 copy of the target's file, and where neither
     is, the target is an F32 copy of the bundled model; copies are written into `folder`."""
     path = find_model(model)
     if draft is not None:
-        return Setup(model=str(path), draft=draft)
+        return LoadSettings(name=str(path), draft=draft)
     small = requantise(path, folder / "draft.gguf", "Q4_0")
     large = path if model is not None else requantise(path, folder / "target.gguf", "F32")
-    return Setup(model=str(large), draft=str(small))
+    return LoadSettings(name=str(large), draft=str(small))
 
 
 def _ratios(sampled: float, argmax: float) -> dict[str, float | None]:
@@ -289,8 +291,8 @@ def main(arguments: Sequence[str]) -> int:
     shortest = sorted(load_prompts(options.prompts), key=lambda prompt: len(prompt.prompt))
     prompts = spread(shortest, options.each)
     with tempfile.TemporaryDirectory() as folder:
-        setup = pair(options.model, options.draft, Path(folder))
-        with Assembly(setup, stop=lambda: False) as assembly:
+        settings = pair(options.model, options.draft, Path(folder))
+        with Assembly(settings, stop=lambda: False) as assembly:
             found = replies_to(assembly, prompts, sampling, options.k, options.tokens, options.seed)
             measured = list(with_progress(found, len(prompts), "replies"))
     if not measured:

@@ -9,13 +9,14 @@ import json
 import os
 import sys
 
-from app.assembly import Assembly, Setup, template_for
+from app.assembly.assembly import Assembly
+from app.assembly.template import template_for
 from app.chat.message import Message
 from app.chat.prompt import encode
+from app.config.values import LoadSettings
 from app.engine.events import Pass, Request
 from app.engine.loop import Engine
 from app.engine.settings import Sampling
-from app.llama.settings import ContextSettings
 
 # Long, and partly a repetition, so that lookup has something to guess.
 _PROMPT = "Count from one to two hundred in words, each number in a sentence of its own."
@@ -29,14 +30,14 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     model, threads, tokens = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    setup = Setup(model=model or None, context_settings=ContextSettings(threads=threads or None))
-    with Assembly(setup, stop=lambda: False) as assembly:
+    settings = LoadSettings(model or None, threads=threads or None)
+    with Assembly(settings, stop=lambda: False) as assembly:
         prompt = tuple(encode([Message("user", _PROMPT)], template_for(assembly.target), assembly.target))
         engine = assembly.engine("off", len(prompt) + tokens)
         engine.calibrate(prompt[-1:])
         request = Request(prompt, Sampling(temperature=0.0), seed=0, max_tokens=tokens)
         for line in sys.stdin:
-            engine.sequence.proposers = assembly.proposers(line.strip(), engine.target.capacity)
+            engine.sequence.proposers = assembly.proposers.choose(line.strip())
             print(json.dumps(_answered(engine, request)), file=answers, flush=True)
 
 

@@ -6,10 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 
 from app.arguments import Parser, whole
-from app.assembly import Assembly, Setup
+from app.assembly.assembly import Assembly
+from app.config.values import LoadSettings
 from app.engine.control import ThroughputController
 from app.errors import SpecchatError
-from app.knowledge import Knowledge, knowledge_file
+from app.measurements import Measurements, measurements_file
 
 _COLUMNS = 40
 _SECONDS = 2.0
@@ -37,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if options.forget:
         return _forget()
-    with Assembly(Setup(model=options.model), stop=lambda: False) as assembly:
+    with Assembly(LoadSettings(name=options.model), stop=lambda: False) as assembly:
         engine = assembly.engine("off", options.context + 64)
         engine.controller = ThroughputController()
         token = max(assembly.target.bos, 0)
@@ -52,9 +53,9 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _forget() -> int:
-    path = knowledge_file()
+    path = measurements_file()
     try:
-        Knowledge(path).forget()
+        Measurements(path).forget()
     except OSError as error:
         raise SpecchatError(f"{path} cannot be removed: {error.strerror}.") from error
     print("What was learned is forgotten: costs and acceptance are measured anew.")

@@ -11,7 +11,8 @@ from pathlib import Path
 from types import FrameType
 
 from app.arguments import Parser, ask, whole
-from app.assembly import Assembly, Setup, template_for
+from app.assembly.assembly import Assembly
+from app.assembly.template import template_for
 from app.bench.comparer import PLAIN, Case, Comparer, Terms, reports
 from app.bench.progress import with_progress
 from app.bench.prompts import load_prompts
@@ -21,10 +22,9 @@ from app.chat.export import write_new
 from app.chat.gate import clean
 from app.chat.message import Message
 from app.chat.prompt import encode
-from app.engine.control import LONGEST
-from app.engine.settings import Sampling
+from app.config.values import LoadSettings
+from app.engine.settings import LONGEST_DRAFT, Sampling
 from app.errors import ContextError, SpecchatError, UsageError
-from app.llama.settings import ContextSettings
 from app.models.naming import with_draft
 from app.oneshot import documents_of
 from app.process.report import Report
@@ -74,7 +74,7 @@ def _parser() -> Parser:
     )
     add(
         "--k",
-        type=whole(1, LONGEST),
+        type=whole(1, LONGEST_DRAFT),
         metavar="N",
         help="tokens to draft a pass (default: as the controller chooses)",
     )
@@ -140,15 +140,15 @@ def _measured(
     asked: Sequence[tuple[str, str]],
     interrupted: Callable[[], bool],
 ) -> tuple[Report, ...]:
-    setup = Setup(
-        model=options.model,
+    settings = LoadSettings(
+        name=options.model,
         draft=options.draft,
-        context_length=options.ctx,
-        context_settings=ContextSettings(exact=options.exact),
         bridge=options.bridge,
+        context_length=options.ctx,
+        exact=options.exact,
     )
     with Assembly(
-        setup,
+        settings,
         stop=interrupted,
         agree=lambda question: options.yes or ask(question),
         say=lambda line: print(line, file=sys.stderr),
@@ -172,7 +172,7 @@ def _measured(
         expected = options.rounds * len(cases) * len(comparer.names)
         runs = list(with_progress(comparer.runs(cases, options.rounds), expected, "replies"))
         titles = [case.title for case in cases]
-        model = with_draft(assembly.name, assembly.draft_name)
+        model = with_draft(assembly.name, assembly.proposers.draft_name)
         return reports(runs, titles, names, comparer.problems, model, terms)
 
 

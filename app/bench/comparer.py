@@ -6,14 +6,14 @@ import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from app.assembly import Assembly
+from app.assembly.assembly import Assembly
 from app.engine.control import ThroughputController
 from app.engine.events import Prefill, ProposerDropped, Request
 from app.engine.settings import Sampling
 from app.errors import SpecchatError
 from app.oneshot import Progress
-from app.process.comparison import Comparison
-from app.process.messages import Compared
+from app.process.comparison import BlockwiseComparison
+from app.process.events import Compared
 from app.process.report import Report, build, over_rounds
 from proposers.base import Proposer
 
@@ -77,7 +77,7 @@ class Comparer:
         self._proposers: dict[str, Sequence[Proposer]] = {}
         for name in wanted:
             try:
-                self._proposers[name] = assembly.proposers(name, self.capacity)
+                self._proposers[name] = assembly.proposers.choose(name)
             except SpecchatError as error:
                 if name in required:
                     raise
@@ -100,7 +100,7 @@ class Comparer:
         terms = self._terms
         request = Request(case.tokens, terms.sampling, terms.seed, max_tokens=terms.tokens, k=terms.k)
         replies = {name: self._engine.twin(self._proposers[name]) for name in self.names}
-        for event in Comparison(0, self._engine, replies, request, self._fail).run():
+        for event in BlockwiseComparison(0, self._engine, replies, request, self._fail).run():
             if isinstance(event, Prefill):
                 self._progress.prefill(event)
                 continue
@@ -110,7 +110,7 @@ class Comparer:
 
     def _fail(self, event: ProposerDropped) -> str:
         # What follows would be the figures of another.
-        raise SpecchatError(self._assembly.drop(event))
+        raise SpecchatError(self._assembly.proposers.drop(event))
 
 
 def reports(

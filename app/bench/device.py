@@ -19,7 +19,9 @@ from pathlib import Path
 import numpy as np
 
 from app.arguments import Parser, whole
-from app.assembly import Assembly, Setup
+from app.assembly.assembly import Assembly
+from app.assembly.machine import machine_memory
+from app.config.values import LoadSettings
 from app.engine.control import ThroughputController
 from app.engine.events import Finished, Request
 from app.engine.loop import Engine
@@ -31,8 +33,7 @@ from app.llama.context import Context
 from app.llama.devices import Device, devices
 from app.llama.placement import buffers, forget_buffers, on_device
 from app.llama.quantise import requantise
-from app.llama.settings import ContextSettings, ModelSettings
-from app.loading import machine_memory
+from app.llama.settings import ContextSettings
 from app.models.fit import Memory
 from app.models.locate import find_model
 from app.process.comparison import divergence
@@ -115,15 +116,10 @@ class DeviceBench:
         )
         return dict(zip(NAMES, made, strict=True))
 
-    def _opened(self, gpu_layers: int = -1, settings: ContextSettings | None = None) -> Assembly:
-        setup = Setup(
-            model=str(self._path),
-            context_length=_LENGTH,
-            model_settings=ModelSettings(gpu_layers=gpu_layers),
-            context_settings=settings or ContextSettings(),
-        )
+    def _opened(self, gpu_layers: int = -1, exact: bool = False) -> Assembly:
+        settings = LoadSettings(str(self._path), context_length=_LENGTH, gpu_layers=gpu_layers, exact=exact)
         return self._stack.enter_context(
-            Assembly(setup, stop=lambda: False, say=lambda line: print(line, file=sys.stderr))
+            Assembly(settings, stop=lambda: False, say=lambda line: print(line, file=sys.stderr))
         )
 
     def _on_gpus(self, kind: str | None = None) -> int:
@@ -131,13 +127,13 @@ class DeviceBench:
 
     def _layers(self) -> Outcome:
         held, whole_model = self._on_gpus("model"), self._assembly.target.bytes_of_weights
-        fits = self._assembly.fitted.gpu_layers < 0
+        fits = self._assembly.loader.fitted.gpu_layers < 0
         told = f"{_size(held)} of {_size(whole_model)} of weights"
         # A table that is only looked up stays with the CPU.
         return Outcome(held > (0.5 * whole_model if fits else 0), told)
 
     def _memory(self) -> Outcome:
-        needed = self._assembly.fitted.gpu
+        needed = self._assembly.loader.fitted.gpu
         fell = _free(self._before) - _free(self._free)
         taken, source = (fell, "free memory fell by") if fell else (self._on_gpus(), "llama.cpp allocated")
         spare = sum(self._before.gpus) - self._before.gpu_usable
@@ -178,15 +174,15 @@ class DeviceBench:
 
     def _proposer(self, name: str) -> Outcome:
         if name == "draft":
-            self._assembly.set_draft(str(self._draft))
-        proposer = self._assembly.proposer(name, _LENGTH)
+            self._assembly.proposers.set_draft(str(self._draft))
+        (proposer,) = self._assembly.proposers.choose(name)
         finished = self._reply(self._engine, proposer, _K)
         compared = self._compared(finished)
         return replace(compared, told=f"{compared.told}; {finished.accepted} of {finished.drafted} accepted")
 
     def _cpu(self) -> Outcome:
         # In exact mode no pass is handed to the GPU.
-        assembly = self._opened(gpu_layers=0, settings=ContextSettings(exact=True))
+        assembly = self._opened(gpu_layers=0, exact=True)
         return self._compared(self._reply(assembly.engine("off"), Off()))
 
     def _half(self) -> Outcome:
@@ -203,7 +199,7 @@ class DeviceBench:
         """The largest logits, found on the device, against whole rows."""
         if self._engine.target.candidates == 0:
             return Outcome(True, "not used: the device has no memory of its own, or not all layers")
-        settings = self._assembly.setup.context_settings
+        settings = self._assembly.loader.context_settings
         with (
             self._context(replace(settings, candidates=CANDIDATES)) as few,
             self._context(settings) as whole_rows,

@@ -15,17 +15,19 @@ from importlib.resources import files
 from statistics import median
 
 from app.arguments import Parser, whole
-from app.assembly import Assembly, Setup, template_for
+from app.assembly.assembly import Assembly
+from app.assembly.template import template_for
 from app.bench.progress import with_progress
 from app.bench.sweep import in_turn
 from app.chat.documents import Document, with_documents
 from app.chat.message import Message
 from app.chat.prompt import encode
+from app.config.values import LoadSettings
 from app.engine.events import Event, Prefill, Request
 from app.engine.settings import Sampling
 from app.errors import ContextError
 from app.llama.model import Model
-from app.llama.settings import ContextSettings, FlashAttention
+from app.llama.settings import FlashAttention
 
 LENGTHS = (500, 1500, 3000)
 DEFAULT: FlashAttention = "auto"
@@ -152,7 +154,7 @@ def main(arguments: Sequence[str]) -> int:
         assemblies = {
             way: stack.enter_context(
                 Assembly(
-                    Setup(model=options.model, context_settings=ContextSettings(flash_attention=way)),
+                    LoadSettings(name=options.model, flash_attention=way),
                     stop=lambda: False,
                     say=lambda line: print(line, file=sys.stderr),
                 )

@@ -11,10 +11,10 @@ from typing import get_args
 from textual.pilot import Pilot
 
 from app.arguments import Parser
+from app.config.values import LoadSettings, LookSettings, Marked, Settings, ThemeName
 from app.errors import SpecchatError
 from app.models.locate import find_model
 from app.process.client import EngineClient
-from app.settings.values import LoadSettings, LookSettings, Marked, Settings, ThemeName
 from app.tui.app import SpecchatApp
 from app.tui.options import ChatOptions
 from app.tui.starters.starters import STARTERS, Starters

@@ -7,12 +7,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from app.arguments import Parser, whole
-from app.assembly import Assembly, Setup, template_for
+from app.assembly.assembly import Assembly
+from app.assembly.template import template_for
 from app.bench.progress import with_progress
 from app.bench.prompts import Prompt, load_prompts
 from app.bench.replay import Trajectory
 from app.chat.message import Message
 from app.chat.prompt import encode
+from app.config.values import LoadSettings
 from app.engine.events import Finished, Request
 from app.engine.settings import Sampling
 from app.errors import SpecchatError
@@ -43,7 +45,7 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     prompts = load_prompts(options.prompts)
     samples = []
-    with Assembly(Setup(model=options.model), stop=lambda: False) as assembly:
+    with Assembly(LoadSettings(name=options.model), stop=lambda: False) as assembly:
         replies = record(assembly, prompts, options.tokens)
         for each in with_progress(replies, len(prompts), "prompts"):
             samples.append({"category": each.category, "prompt": each.prompt, "reply": each.reply})

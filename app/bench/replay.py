@@ -20,17 +20,17 @@ from typing import Any
 import numpy as np
 
 from app.arguments import Parser
-from app.engine.control import LONGEST, DraftOption, ThroughputController
+from app.engine.control import DraftOption, ThroughputController
 from app.engine.costs import PassCosts, filled
 from app.engine.events import Pass
 from app.engine.sampling import Sampler
-from app.engine.settings import Sampling
+from app.engine.settings import LONGEST_DRAFT, Sampling
 from app.errors import SpecchatError
 from proposers.lookup import Lookup, LookupSettings
 
 STATIC_LENGTHS = (0, 1, 2, 4, 8, 16, 32)
 STATIC_MATCHES = (1, 2, 3, 6)
-_WIDEST = max(LONGEST, *STATIC_LENGTHS) + 1
+_WIDEST = max(LONGEST_DRAFT, *STATIC_LENGTHS) + 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ class Auto:
         if not self._asked:
             return ()
         controller.at_depth(len(history) - 1)
-        forecast = lookup.forecast(history, min(LONGEST, left), controller.least_chance)
+        forecast = lookup.forecast(history, min(LONGEST_DRAFT, left), controller.least_chance)
         k = controller.choose([DraftOption(lookup.name, forecast, hit_streak=lookup.hit_streak)]).k
         if k == 0:
             return ()
@@ -149,7 +149,7 @@ def auto_costs(trajectories: Sequence[Trajectory], costs: Costs) -> list[float]:
 @dataclass(frozen=True, slots=True)
 class Copy:
     """What lookup would copy at one place of a reply: length of the match, how many of the copied
-    tokens agree with what follows, LONGEST at most, and how many tokens the pass stands behind."""
+    tokens agree with what follows, LONGEST_DRAFT at most, and how many tokens the pass stands behind."""
 
     match: int
     agreeing: int

@@ -15,8 +15,9 @@ from itertools import count, cycle, islice
 from statistics import median
 
 from app.arguments import Parser, whole
-from app.assembly import Assembly, Setup
+from app.assembly.assembly import Assembly
 from app.bench.progress import with_progress
+from app.config.values import LoadSettings
 from app.engine.rewinds import PLACES, Rewind, reject, return_to, room
 from app.errors import ContextError
 from app.llama.context import Context
@@ -115,7 +116,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     with Assembly(
-        Setup(model=options.model), stop=lambda: False, say=lambda line: print(line, file=sys.stderr)
+        LoadSettings(name=options.model), stop=lambda: False, say=lambda line: print(line, file=sys.stderr)
     ) as assembly:
         asked = options.depth or usual_depth(assembly.target)
         engine = assembly.engine("off", asked + room(DRAFTED, TURN))

@@ -23,22 +23,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.arguments import Parser, ask, whole
-from app.assembly import ASK_ABOVE_BYTES, template_for
+from app.assembly.proposers import ASK_ABOVE_BYTES
+from app.assembly.template import template_for
 from app.bench.layer_choice import HANDFUL, Expected, Layers, expected, greedy_search, overlap, survival
 from app.bench.prompts import load_prompts
 from app.chat.documents import read_document
 from app.chat.message import Message
 from app.chat.prompt import encode
 from app.engine.calibration import calibrate
-from app.engine.control import LONGEST, WIDTHS
+from app.engine.control import WIDTHS
 from app.engine.sampling import Sampler
-from app.engine.settings import Sampling
+from app.engine.settings import LONGEST_DRAFT, Sampling
 from app.errors import SpecchatError, UsageError
-from app.knowledge import cache_folder
 from app.llama.context import Context, Interrupted
 from app.llama.model import Model
 from app.llama.parameters import MAX_ROWS
 from app.llama.settings import ModelSettings
+from app.measurements import cache_folder
 from app.models import skip
 from app.models.gguf import Header
 from app.models.locate import check_file, find_model, open_model
@@ -153,7 +154,7 @@ class Search:
             plain.append(step_seconds(self._target))
         self._shares.setdefault(skipped, []).append(median(steps) / median(plain))
         agreement = float(np.concatenate(agreed).mean())
-        return Measured(agreement, float(np.mean(overlaps)), survival(agreed, LONGEST))
+        return Measured(agreement, float(np.mean(overlaps)), survival(agreed, LONGEST_DRAFT))
 
     def _report(self, layers: Layers) -> None:
         done, measured, worth = len(self.results), self.results[layers], self.expected(layers)
@@ -196,7 +197,7 @@ def _named(layers: Layers) -> str:
 def _stretches(target: Model, text: Path) -> list[list[int]]:
     """Parts of a text, spread evenly over it."""
     tokens = target.tokenise(read_document(text).text, special=False)
-    if len(tokens) < 2 * LONGEST:
+    if len(tokens) < 2 * LONGEST_DRAFT:
         raise UsageError(f"{text} is too short to measure on: give a text of a hundred words or more.")
     bos = [target.bos] if target.add_bos else []
     length = _BEFORE + _REPLY

@@ -13,18 +13,19 @@ from pathlib import Path
 from statistics import median
 
 from app.arguments import Parser, whole
-from app.assembly import Assembly, Setup, template_for
+from app.assembly.assembly import Assembly
+from app.assembly.template import template_for
 from app.bench.progress import with_progress
 from app.bench.prompts import Prompt, load_prompts
 from app.bench.replay import geometric_mean
 from app.chat.message import Message
 from app.chat.prompt import encode
+from app.config.values import LoadSettings
 from app.engine.control import ThroughputController
 from app.engine.events import Event, Finished, Pass, Prefill, Request
 from app.engine.loop import Engine
 from app.engine.settings import Sampling
 from app.errors import UsageError
-from app.llama.settings import ContextSettings
 
 LENGTHS = (1, 2, 4, 8, 16)
 _BAR = 30
@@ -106,7 +107,7 @@ class Sweep:
         return Pair(number, category, arm, plain, reply)
 
     def _reply(self, engine: Engine, ids: tuple[int, ...], arm: Arm) -> Iterator[Event]:
-        engine.sequence.proposers = self._assembly.proposers(arm.proposer, self._capacity)
+        engine.sequence.proposers = self._assembly.proposers.choose(arm.proposer)
         engine.controller = self._controllers[arm]
         request = Request(ids, Sampling(temperature=0.0), seed=0, max_tokens=self._tokens, k=arm.k)
         return engine.generate(request)
@@ -207,9 +208,8 @@ def main(arguments: Sequence[str]) -> int:
     names = ("lookup", "draft") if options.draft else ("lookup",)
     arms = [*(Arm(name, k) for name in names for k in lengths), Arm("auto", None)]
     prompts = spread(load_prompts(options.prompts), options.each)
-    attention = ContextSettings(flash_attention=options.flash_attention)
-    setup = Setup(model=options.model, draft=options.draft, context_settings=attention)
-    with Assembly(setup, stop=lambda: False) as assembly:
+    settings = LoadSettings(options.model, options.draft, flash_attention=options.flash_attention)
+    with Assembly(settings, stop=lambda: False) as assembly:
         replies = Sweep(assembly, arms, options.tokens).runs(prompts, options.rounds)
         expected = options.rounds * len(prompts) * len(arms)
         pairs = list(with_progress(replies, expected, "replies"))

@@ -10,9 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from app.chat.conversation import Question
+from app.config.values import LoadSettings, SamplingSettings, Settings, SpeculationSettings
 from app.process.client import EngineClient
-from app.process.messages import Command, Done, Event, Loaded, Steps
-from app.settings.values import LoadSettings, SamplingSettings, Settings, SpeculationSettings
+from app.process.commands import Command
+from app.process.events import Done, Event, Loaded, Steps
 from app.tui.app import SpecchatApp
 from app.tui.options import ChatOptions
 from app.tui.terminal_input import teach_input

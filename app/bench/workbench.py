@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from app.assembly import template_for
+from app.assembly.template import template_for
 from app.bench.prompts import load_prompts
 from app.chat.message import Message
 from app.chat.prompt import encode

@@ -11,16 +11,16 @@ from dataclasses import asdict
 from pathlib import Path
 
 from app.arguments import Parser
+from app.assembly.machine import cpu_copies, machine_memory
 from app.chat.gate import clean
 from app.commands.models_text import details, hidden_lines, passed_lines, tables
 from app.commands.table import paint_for
+from app.config.fields import nearest, shown
+from app.config.file import read_settings, settings_path
 from app.errors import SpecchatError
-from app.loading import cpu_copies, machine_memory
 from app.models.listing import look
 from app.models.locate import bundled_model
 from app.models.row import Listing, ModelRow
-from app.settings.fields import nearest, shown
-from app.settings.file import read_settings, settings_path
 
 
 def main(arguments: Sequence[str]) -> int:

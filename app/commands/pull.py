@@ -8,13 +8,13 @@ from collections.abc import Sequence
 
 from app.arguments import Parser
 from app.chat.gate import clean
+from app.config.fields import nearest, shown
 from app.errors import SpecchatError
 from app.models.catalogue import Entry, catalogue
 from app.models.hub import HubFile, parse_hub_file
 from app.models.hub_faults import MissingError
 from app.models.pull import pull, readable, readable_time
 from app.models.transfer import DownloadProgress
-from app.settings.fields import nearest, shown
 
 
 def main(arguments: Sequence[str]) -> int:

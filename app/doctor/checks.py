@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from app.config.values import LoadSettings
 from app.doctor.check import Check
 from app.doctor.disk import (
     Folders,
@@ -38,7 +39,6 @@ from app.doctor.native import ask_answer, ask_build
 from app.doctor.packages import packages_check, python_check
 from app.doctor.terminal import Terminal, terminal_checks
 from app.models.memory import system_memory
-from app.settings.values import LoadSettings
 
 
 def run_checks(quick: bool, model: str | None = None) -> Iterator[Check]:
@@ -82,7 +82,7 @@ def disk_checks(folders: Folders) -> Iterator[Check]:
     yield from folder_checks(folders)
     yield catalogue_check()
     yield chats_check(folders.data / "sessions.db")
-    yield learned_check(folders.cache / "knowledge.json")
+    yield learned_check(folders.cache / "measurements.json")
 
 
 def this_terminal() -> Terminal:

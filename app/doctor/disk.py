@@ -16,14 +16,13 @@ import platformdirs
 
 from app.chat.store_schema import VERSION as STORE_VERSION
 from app.chat.store_schema import is_damage
+from app.config.file import read_settings, settings_path
+from app.config.values import Settings
 from app.doctor.check import Check, counted, size
 from app.errors import SpecchatError
-from app.knowledge import VERSION as KNOWLEDGE_VERSION
-from app.knowledge import cache_folder
+from app.measurements import VERSION, cache_folder
 from app.models.catalogue import catalogue, user_catalogue_file
 from app.models.hub import Hub, check_hub, hub_of
-from app.settings.file import read_settings, settings_path
-from app.settings.values import Settings
 
 # Chats and settings are small; a layer-skipped copy and a model are not.
 _LITTLE = 100_000_000
@@ -144,7 +143,7 @@ def chats_check(path: Path) -> Check:
 
 
 def learned_check(path: Path) -> Check:
-    """What was learned on this machine. path: of knowledge.json."""
+    """What was learned on this machine. path: of measurements.json."""
     try:
         data: Any = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -154,7 +153,7 @@ def learned_check(path: Path) -> Check:
         return Check("learned", "warning", reason, "Every start measures anew: make it readable.")
     except (ValueError, RecursionError):
         data = None
-    known = data.get("known") if isinstance(data, dict) and data.get("version") == KNOWLEDGE_VERSION else None
+    known = data.get("known") if isinstance(data, dict) and data.get("version") == VERSION else None
     if not isinstance(known, dict):
         return Check(
             "learned",

@@ -45,9 +45,8 @@ from typing import NamedTuple, Protocol
 
 from app.engine.costs import CostCurve, PassCosts
 from app.engine.events import ExpectedGain, Pass, Pause, Refusal
+from app.engine.settings import LONGEST_DRAFT
 
-# Longest draft that is considered.
-LONGEST = 32
 # Widths at which real cost curves bend or jump: quantised rows run in groups of four on a CPU, and
 # GPU kernels change at nine. The most telling first, as there may be no time for all.
 WIDTHS = (2, 8, 4, 17, 33, 6, 12, 3, 9, 25)
@@ -164,7 +163,7 @@ class ThroughputController:
 
     def __init__(self, remembered: Sequence[PassCosts] = ()) -> None:
         """remembered: costs that an earlier run measured."""
-        self._costs = CostCurve(LONGEST + 1)
+        self._costs = CostCurve(LONGEST_DRAFT + 1)
         self._costs.remember(remembered)
         # By proposer: seconds to draft a token, and to read one.
         self._draft_seconds: dict[str, float] = {}
@@ -198,7 +197,11 @@ class ThroughputController:
     def patience(self) -> int:
         costs = self._costs
         # As many as take the time of a plain pass: then at most twice of what was best is spent.
-        return int(min(costs.plain / costs.each, LONGEST)) if costs.known and costs.each > 0.0 else _PATIENCE
+        return (
+            int(min(costs.plain / costs.each, LONGEST_DRAFT))
+            if costs.known and costs.each > 0.0
+            else _PATIENCE
+        )
 
     def unmeasured(self, depth: int, seconds: float = math.inf) -> Sequence[int]:
         return self._costs.unmeasured(depth, WIDTHS, seconds)
@@ -293,7 +296,11 @@ class ThroughputController:
         return wanted, "small"
 
     def _best(
-        self, option: DraftOption, costs: CostCurve, affordable: float = math.inf, longest: int = LONGEST
+        self,
+        option: DraftOption,
+        costs: CostCurve,
+        affordable: float = math.inf,
+        longest: int = LONGEST_DRAFT,
     ) -> _Best:
         """The k of at least 1 with the most tokens a second; k 0 where there is none."""
         draft = self._draft_seconds.get(option.proposer, 0.0)
@@ -326,7 +333,7 @@ class ThroughputController:
         def cost(k: int) -> float:
             return costs.scale * costs.drafted[k - 1] + k * draft
 
-        longest = min(2 * best.k, len(option.forecast), LONGEST)
+        longest = min(2 * best.k, len(option.forecast), LONGEST_DRAFT)
         spare = affordable - best.cost + cost(best.k)
         while longest > best.k and cost(longest) > spare:
             longest -= 1

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.control import LONGEST, Controller, DraftOption
+from app.engine.control import Controller, DraftOption
 from app.engine.events import ExpectedGain, Pause, ProposerDropped, Request
 from app.engine.faults import FAULTS, ProposerFault
 from app.engine.plain import PlainEstimator
 from app.engine.reply import Reply
 from app.engine.sampling import Sampler
+from app.engine.settings import LONGEST_DRAFT
 from app.engine.statistics import Statistics
 from app.llama.model import Model
 from proposers.base import NOTHING, Proposal, Proposer
@@ -195,7 +196,7 @@ class Sequence:
         if self.k is not None and len(proposers) == 1:
             return min(self.k, limit), 0.0
         controller.at_depth(len(self.history) - 1)
-        options = [self._option(each, controller, min(limit, LONGEST)) for each in proposers]
+        options = [self._option(each, controller, min(limit, LONGEST_DRAFT)) for each in proposers]
         if self.k is None:
             choice = controller.choose(options)
             draft.proposer = proposers[choice.option]
@@ -221,7 +222,7 @@ class Sequence:
         chosen_anyway = self.k is not None or len(self.proposers) == 1
         if proposer.lag(self.history) == 0:
             return 0.0
-        if chosen_anyway or controller.promising(self._option(proposer, controller, LONGEST)):
+        if chosen_anyway or controller.promising(self._option(proposer, controller, LONGEST_DRAFT)):
             return self._read(proposer, controller)
         return 0.0
 

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from app.errors import UsageError
 
+# Most tokens drafted for one pass, whoever chooses.
+LONGEST_DRAFT = 32
+
 
 @dataclass(frozen=True, slots=True)
 class Sampling:

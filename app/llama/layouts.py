@@ -18,12 +18,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from app.children import how_it_ended
-from app.knowledge import Knowledge, knowledge_file
 from app.llama.build import build_and_cpu
 from app.llama.devices import cpu_device_function, ggml
 from app.llama.probe_model import write_probe_model
 from app.llama.settings import Layouts, ModelSettings
 from app.llama.trial import Trial, try_model
+from app.measurements import Measurements, measurements_file
 
 AMX = "AMX"
 _TRIED: tuple[Layouts, Layouts] = ("all", "plain")
@@ -69,8 +69,8 @@ def amx() -> Amx:
     listed = _listed()
     if listed is None or AMX not in map(_name, listed[1]):
         return Amx(None)
-    knowledge, name = Knowledge(knowledge_file()), f"amx {build_and_cpu()}"
-    remembered = knowledge.get(name)
+    measurements, name = Measurements(measurements_file()), f"amx {build_and_cpu()}"
+    remembered = measurements.get(name)
     if remembered:
         return Amx(_fault(remembered[0]))
     with tempfile.TemporaryDirectory() as folder:
@@ -78,8 +78,8 @@ def amx() -> Amx:
         outcome = _outcome(*(try_model(path, ModelSettings(0, layouts=kind)) for kind in _TRIED))
     if outcome is None:
         return Amx("did not answer", new=True)
-    knowledge.put(name, (outcome,))
-    knowledge.save()
+    measurements.put(name, (outcome,))
+    measurements.save()
     return Amx(_fault(outcome), new=True)
 
 

@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from app.knowledge import Knowledge, knowledge_file
 from app.llama.build import build_and_cpu
 from app.llama.settings import ContextSettings, ModelSettings
 from app.llama.trial import try_model
+from app.measurements import Measurements, measurements_file
 
 
 class Plainer(NamedTuple):
@@ -46,7 +46,7 @@ def remembered(identity: str, model: ModelSettings, context: ContextSettings) ->
     identity: of the model's file.
     """
     choices = plainer_settings(model, context)
-    known = Knowledge(knowledge_file()).get(_name(identity))
+    known = Measurements(measurements_file()).get(_name(identity))
     index = int(known[0]) if known else 0
     return choices[index] if 0 <= index < len(choices) else choices[0]
 
@@ -64,9 +64,9 @@ def find_what_lives(
             continue
         say(f"a trial without {choice.without}" if index else "a trial in a process of its own")
         if try_model(path, choice.model, choice.context).status == 0:
-            knowledge = Knowledge(knowledge_file())
-            knowledge.put(_name(identity), (float(index),))
-            knowledge.save()
+            measurements = Measurements(measurements_file())
+            measurements.put(_name(identity), (float(index),))
+            measurements.save()
             return choice
     return None
 

@@ -15,11 +15,10 @@ from types import MappingProxyType
 from typing import Literal, NoReturn, TypeAlias, cast, get_args
 
 from app.chat.gate import clean
+from app.config.fields import nearest, shown
+from app.config.file import line_of, load_toml, settings_path
 from app.errors import SpecchatError
 from app.models.hub import HubFile, file_problem, repository_problem, revision_problem
-from app.settings.fields import nearest, shown
-from app.settings.file import load_toml, settings_path
-from app.settings.scan import line_of, scan
 
 Kind: TypeAlias = Literal["draft", "eagle3", "mtp"]
 """What drafts: a smaller model, or a head of one of these kinds."""
@@ -119,9 +118,7 @@ class _File:
     known: Mapping[str, Entry]
 
     def fail(self, at: _Path, message: str) -> NoReturn:
-        places = [each.key for each in scan(self.text) if each.path[: len(at)] == at]
-        line = line_of(self.text, places[0] if places else 0)
-        raise SpecchatError(f"{self.label} line {line}: {message}")
+        raise SpecchatError(f"{self.label} line {line_of(self.text, at)}: {message}")
 
     def table(self, at: _Path, raw: object, wanted: str) -> _Table:
         if not isinstance(raw, dict):

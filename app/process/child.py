@@ -1,7 +1,7 @@
 """The engine's process: commands on stdin, events on stdout.
 
-Native code may print what it likes: before any of it is loaded, file descriptor 1 is moved out of its
-reach and points to where 2 does, a file of the parent's.
+Native code may print what it likes: before any is loaded, the events get a file descriptor of their own, and
+descriptor 1 goes where 2 does, to a file of the parent's.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from app.process.frames import read_frame, write_frame
 
 if TYPE_CHECKING:
-    from app.process.messages import Event
+    from app.process.events import Event
 
 
 def main() -> None:
     """Serve until Quit, or until the parent has gone."""
-    # The keyboard is the screen's: it decides what Ctrl+C means.
+    # The screen decides what Ctrl+C means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     commands = os.fdopen(os.dup(0), "rb")
     events = os.fdopen(os.dup(1), "wb")
@@ -28,7 +28,7 @@ def main() -> None:
         os.dup2(nothing.fileno(), 0)
     os.dup2(2, 1)
 
-    from app.process.messages import Cancel, Quit, Task
+    from app.process.commands import Cancel, Quit, Task
     from app.process.service import Service
 
     waiting: queue.SimpleQueue[Task] = queue.SimpleQueue()
@@ -48,7 +48,7 @@ def main() -> None:
         while True:
             command = read_frame(commands)
             if command is None or isinstance(command, Quit):
-                # Nothing here is worth more than an end without delay: files are written whole or not.
+                # Nothing here needs a clean end: files are written whole or not at all.
                 os._exit(0)
             if isinstance(command, Cancel):
                 service.cancel(command.identity)

@@ -1,7 +1,7 @@
-"""The screen's end of the engine's process: starts it, sends commands, tells its events and its death.
+"""The screen's end of the engine's process: starts it, sends commands, delivers its events.
 
-Where the process dies, or was dead already, the client ends the commands that were sent to it: each ends in
-exactly one event, see messages.py.
+Where the process has died, the client itself ends the commands that were sent, each in exactly one event; see
+commands.py.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ from typing import IO, BinaryIO, Protocol, cast
 
 from app.chat.gate import clean
 from app.children import how_it_ended, python_command
+from app.process.commands import Command, Quit
 from app.process.endings import Endings
+from app.process.events import Crashed, Event
 from app.process.frames import read_frame, write_frame
-from app.process.messages import Command, Crashed, Event, Quit
 
 CHILD = python_command("app.process.child")
 _LAST_BYTES = 4000
@@ -27,18 +28,18 @@ class Link(Protocol):
     """What the screen needs of an engine, wherever it runs."""
 
     def start(self, deliver: Callable[[Event], None]) -> None:
-        """Start, or start again; what an engine that was there had to answer ends as Failed. `deliver` is
+        """Start, or start again; commands that an engine before had not answered end as Failed. `deliver` is
         called from another thread, or from within `start` and `send`."""
 
     def send(self, command: Command) -> None:
-        """Hand over a command. It ends in one event of `Ending`, whatever happens to the engine."""
+        """Send a command. It ends in one event of `Ending`, whatever happens to the engine."""
 
     def close(self) -> None:
         """End the engine now."""
 
 
 class EngineClient:
-    """The engine in a process of its own, so that nothing that happens there can hurt the screen."""
+    """The engine in a process of its own, so that nothing there can hurt the screen."""
 
     def __init__(self, command: Sequence[str] = CHILD) -> None:
         self._command = tuple(command)
@@ -64,19 +65,19 @@ class EngineClient:
         ).start()
 
     def send(self, command: Command) -> None:
-        """Send a command. One that finds no process is ended here."""
+        """Send a command. Without a process it is ended here."""
         process, endings = self._process, self._endings
         endings.sent(command)
         if process is not None:
             with self._sending, contextlib.suppress(OSError):
                 write_frame(cast(BinaryIO, process.stdin), command)
-        # One that was written as the process died was read by nobody: as long as the death was not noticed,
-        # the thread that listens will end it, behind the news.
+        # Nobody reads what was written as the process died: the listening thread ends it, after the news, if
+        # it has not noticed the death yet.
         if process is None or process is not self._process:
             endings.end_all("the engine has ended")
 
     def close(self) -> None:
-        """End the process. It keeps nothing that an end without delay could lose."""
+        """End the process, which has nothing to lose."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -91,7 +92,7 @@ class EngineClient:
         self._endings.end_all("the engine was ended")
 
     def _listen(self, process: subprocess.Popen[bytes], log: IO[bytes], endings: Endings) -> None:
-        """Tell events until the process ends; the thread ends with it."""
+        """Deliver events until the process ends."""
         with log:
             while (event := read_frame(cast(BinaryIO, process.stdout))) is not None:
                 if process is self._process:

@@ -1,13 +1,12 @@
-"""Replies of several proposers to one prompt, made in turn, block by block, so that a drift of the machine's
-speed falls on all of them.
+"""Replies of several proposers to one prompt, made in turn, block by block, so that changes in the machine's
+speed affect all of them alike.
 
-They share the target's one context, as a second one may not fit. The reply with the fewest tokens makes the
-next block, so where the texts are the same, the cache holds what it follows already: nothing is read again,
-and only a cut is needed. Where texts part, or memory cannot be cut, what a block follows is read again; that
-is no decoding time, and a block lasts the longer for it. So where memory can only be read anew, each reply is
-made in a few large blocks, or in one.
+They share the target's one context, as a second may not fit. The reply with the fewest tokens makes the next
+block: where the texts are the same, the cache already holds what it follows, and only a cut is needed. Where
+texts differ, or memory cannot be cut, what a block follows is read again. That does not count as decoding
+time, and the block lasts longer to make up for it.
 
-Each reply is one generator of an engine of its own: its random stream goes on over all of its blocks.
+Each reply has an engine of its own, whose random stream goes on over all its blocks.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ from dataclasses import dataclass, field
 from app.engine.events import Event, Finished, Pass, Prefill, ProposerDropped, Request
 from app.engine.loop import Engine
 from app.llama.context import Interrupted
-from app.process.messages import Compared, Comparing, Divergence
+from app.process.events import Compared, ComparisonProgress, Divergence
 
-# A block has so many passes, and takes so many seconds, and so many times what getting to it took: the first
-# pass behind another reply's is slower.
+# A block has at least so many passes, lasts so many seconds, and so many times what switching to it took: the
+# first pass after another reply's is slower.
 _PASSES, _SECONDS, _SHARE = 8, 0.25, 4.0
-# Seconds between two events of a reply that grows.
+# Seconds between two events about the same reply.
 _TOLD = 0.2
 
 
 @dataclass(slots=True)
 class _Reply:
-    """One proposer's reply. seconds: of decoding. text: not told yet."""
+    """One proposer's reply. seconds: of decoding. text: not delivered yet."""
 
     proposer: str
     engine: Engine
@@ -46,7 +45,7 @@ class _Reply:
     problem: str | None = None
 
 
-class Comparison:
+class BlockwiseComparison:
     """Makes the replies and compares each with the first."""
 
     def __init__(
@@ -57,8 +56,8 @@ class Comparison:
         request: Request,
         drop: Callable[[ProposerDropped], str],
     ) -> None:
-        """engine: whoever used the target before; the next reply to any prompt is its own again. replies:
-        twins of it by proposer. drop: says what became of a proposer that failed."""
+        """engine: the one that used the target before, and will again. replies: its twins by proposer. drop:
+        says what became of a proposer that failed."""
         self._identity = identity
         self._engine = self._last = engine
         self._request = request
@@ -67,28 +66,28 @@ class Comparison:
         self._started: float | None = None
         self._sent = 0.0
 
-    def run(self) -> Iterator[Prefill | Comparing | Compared]:
-        """Every reply's growth, and its end as soon as it can be compared with the first. When `stop` of the
-        target ends it, what there is of each counts as its reply.
+    def run(self) -> Iterator[Prefill | ComparisonProgress | Compared]:
+        """Each reply's progress, and its result once it can be compared with the first. When the target's
+        `stop` ends it, what there is of each counts as its reply.
 
         Raises ContextError where the prompt does not fit, and SpecchatError where the target fails.
         """
         stop = self._engine.target.stop
         try:
-            while (growing := self._growing()) and not stop():
-                yield from self._block(min(growing, key=lambda reply: len(reply.tokens)))
+            while (open_replies := self._open_replies()) and not stop():
+                yield from self._block(min(open_replies, key=lambda reply: len(reply.tokens)))
                 yield from self._compared()
-            for reply in self._growing():
+            for reply in self._open_replies():
                 if reply.begun:
                     self._close(reply)
             yield from self._compared()
         finally:
             self._engine.take_over(self._last)
 
-    def _growing(self) -> list[_Reply]:
+    def _open_replies(self) -> list[_Reply]:
         return [reply for reply in self._replies if reply.finished is None and reply.problem is None]
 
-    def _block(self, reply: _Reply) -> Iterator[Prefill | Comparing]:
+    def _block(self, reply: _Reply) -> Iterator[Prefill | ComparisonProgress]:
         began = time.perf_counter()
         try:
             dropped = self._switch(reply)
@@ -123,7 +122,7 @@ class Comparison:
                 return
 
     def _switch(self, reply: _Reply) -> Sequence[ProposerDropped]:
-        """Make the target that of a reply. Raises Interrupted."""
+        """Bring the target to where a reply goes on. Raises Interrupted."""
         last, self._last = self._last, reply.engine
         if reply.begun and last is not reply.engine:
             return reply.engine.resume(last)
@@ -133,14 +132,14 @@ class Comparison:
         return ()
 
     def _dropped(self, reply: _Reply, event: ProposerDropped) -> None:
-        """A proposer failed. Figures of plain decoding are not those of its own reply."""
+        """A proposer failed. Its own reply ends: the rest would be plain decoding."""
         sentence = self._drop(event)
         if event.proposer == reply.proposer:
             reply.problem = sentence
 
-    def _progress(self, reply: _Reply) -> Comparing:
+    def _progress(self, reply: _Reply) -> ComparisonProgress:
         text, reply.text = reply.text, ""
-        return Comparing(
+        return ComparisonProgress(
             self._identity,
             reply.proposer,
             text,
@@ -151,30 +150,30 @@ class Comparison:
         )
 
     def _seconds_left(self) -> float | None:
-        """By each reply's own pace; those that have not begun are as fast as the others."""
+        """At each reply's own speed; those that have not begun count as fast as the others."""
         tokens = sum(len(reply.tokens) for reply in self._replies)
         seconds = sum(reply.seconds for reply in self._replies)
         if self._started is None or not tokens or not seconds:
             return None
-        # Where one came to an end, most others will.
+        # Where one has ended, most others will.
         ends = [
             len(each.tokens) for each in self._replies if each.finished and each.finished.reason == "stop"
         ]
         longest = min([self._request.max_tokens, *ends])
         left = 0.0
-        for reply in self._growing():
-            pace = reply.seconds / len(reply.tokens) if reply.tokens else seconds / tokens
-            left += max(0, longest - len(reply.tokens)) * pace
+        for reply in self._open_replies():
+            seconds_each = reply.seconds / len(reply.tokens) if reply.tokens else seconds / tokens
+            left += max(0, longest - len(reply.tokens)) * seconds_each
         return left * (time.perf_counter() - self._started) / seconds
 
     def _close(self, reply: _Reply) -> None:
-        """Let a reply end where it is."""
+        """End a reply where it is."""
         for event in reply.events:
             if isinstance(event, Finished):
                 reply.finished = event
 
     def _compared(self) -> Iterator[Compared]:
-        """What can be told of ended replies and was not."""
+        """Results that can be told now."""
         first = next((reply for reply in self._replies if reply.problem is None), None)
         for reply in self._replies:
             if reply.told:
@@ -187,14 +186,14 @@ class Comparison:
                 engine, last = self._engine, self._last
                 engine.take_over(last)
                 self._last = engine
-                parting = divergence(engine, self._request.prompt, first.finished, reply.finished)
-                yield Compared(self._identity, reply.proposer, reply.finished, parting, None)
+                differs = divergence(engine, self._request.prompt, first.finished, reply.finished)
+                yield Compared(self._identity, reply.proposer, reply.finished, differs, None)
 
 
 def divergence(engine: Engine, prompt: Sequence[int], first: Finished, this: Finished) -> Divergence | None:
-    """Where two replies to a prompt part, and how near the target's choice was there, which costs a pass.
+    """Where two replies to a prompt differ, and how close the target's choice was there, which costs a pass.
 
-    None where the ids are the same, or as far as what was stopped goes. engine: the last to use the target.
+    None where the ids are the same, up to where one was stopped. engine: the last to use the target.
     """
     one, other = first.token_ids, this.token_ids
     shorter = min(len(one), len(other))
@@ -213,7 +212,7 @@ def divergence(engine: Engine, prompt: Sequence[int], first: Finished, this: Fin
 
 
 def _text(engine: Engine, tokens: Sequence[int], position: int) -> str:
-    """The text of one token, control tokens spelt out; "" behind the end."""
+    """The text of one token, with control tokens spelt out; "" after the end."""
     if position >= len(tokens):
         return ""
     return engine.target.model.piece(tokens[position], special=True).decode("utf-8", "replace")

@@ -1,15 +1,16 @@
-"""Sees to it that every command ends in exactly one event, whoever answers it."""
+"""Makes sure that every command ends in exactly one event, whoever answers it."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable
 
-from app.process.messages import Cancel, Command, Event, Failed, Quit, ended_by
+from app.process.commands import Cancel, Command, Quit
+from app.process.events import Event, Failed, ended_by
 
 
 class Endings:
-    """The commands that have not ended, between what sends them and what hears of them. For any thread."""
+    """The commands that have not ended yet. Safe to use from any thread."""
 
     def __init__(self, deliver: Callable[[Event], None]) -> None:
         self._deliver = deliver
@@ -23,7 +24,7 @@ class Endings:
                 self._open.add(command.identity)
 
     def tell(self, event: Event) -> None:
-        """Hand an event on, but no second end of a command."""
+        """Deliver an event, unless it ends a command a second time."""
         ended = ended_by(event)
         if ended:
             with self._lock:
@@ -33,7 +34,7 @@ class Endings:
         self._deliver(event)
 
     def end_all(self, why: str) -> None:
-        """Nobody will answer any more: what is open has failed."""
+        """Nobody will answer any more: fail what is open."""
         with self._lock:
             left, self._open = sorted(self._open), set()
         for identity in left:

@@ -1,4 +1,4 @@
-"""Records over a pipe: a length, then a pickle. Both ends are specchat, started by one another."""
+"""Records over a pipe: a length, then a pickle. Both ends are specchat, and one started the other."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts of tokens for a screen that has no vocabulary."""
+"""The text of each token, for a screen that has no vocabulary."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Callable, Sequence
 
 from app.engine.events import Pass
 from app.llama.text import TextStream
-from app.process.messages import Step
+from app.process.events import Step
 
 
 class Pieces:
-    """Splits a reply's text by its tokens: the pieces of all passes, joined, are the text."""
+    """Splits a reply's text by its tokens: joined, the pieces of all passes are the text."""
 
     def __init__(self, piece: Callable[[int], bytes]) -> None:
         self._piece = piece
         self._stream = TextStream()
 
     def step(self, entry: Pass) -> Step:
-        """The pass with its texts. Rejected drafts are decoded by themselves."""
+        """The pass with its texts. Rejected drafts are decoded on their own."""
         rejected = b"".join(self._piece(token) for token in entry.drafted[entry.accepted :])
         return Step(
             entry=entry,
@@ -27,10 +27,7 @@ class Pieces:
 
 
 def begun_whole(tokens: Sequence[int], piece: Callable[[int], bytes]) -> tuple[int, ...]:
-    """`tokens` up to the last one that ends with a whole character.
-
-    A reply that is continued behind them can then be shown behind what was shown of it.
-    """
+    """`tokens` up to the last one that ends with a whole character, so that a reply can go on from there."""
     stream = TextStream()
     whole = 0
     for count, token in enumerate(tokens, start=1):

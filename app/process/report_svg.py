@@ -7,7 +7,7 @@ from html import escape
 from rich.cells import cell_len, set_cell_size
 
 from app.colours import DARK_PAGE, LIGHT_PAGE, LOOKS, Page
-from app.process.report import Report, Row
+from app.process.report import Report, ReportRow
 from app.process.report_text import basis, cells, rate, settings, speedup
 
 # Sizes of the SVG in its own units.
@@ -19,7 +19,7 @@ _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, 
 
 
 def as_svg(report: Report) -> str:
-    """The bars as a picture that needs nothing else, with a ground of its own for light and for dark."""
+    """The bars as a self-contained picture, with a background for light viewers and one for dark."""
     bottom = _TOP + _STEP * len(report.rows)
     width, height = _WIDTH, bottom + 66
     parts = [
@@ -47,12 +47,12 @@ def as_svg(report: Report) -> str:
 
 
 def scale(report: Report) -> float:
-    """The highest rate of the report, plain decoding's among them; 1 where there is none."""
+    """The highest rate in the report; 1 where there is none."""
     speeds = [row.tokens_per_second or 0.0 for row in report.rows]
     return max([*speeds, report.plain_tokens_per_second or 0.0]) or 1.0
 
 
-def _svg_row(row: Row, y: int, most: float) -> list[str]:
+def _svg_row(row: ReportRow, y: int, most: float) -> list[str]:
     base = y + _BAR / 2 + 5
     name = _text(_LEFT - 14, base, fitted(row.proposer, 11), "text", anchor="end")
     if row.tokens_per_second is None:
@@ -88,7 +88,7 @@ def _rules(report: Report) -> str:
 def _colours(report: Report, page: Page, dark: bool) -> str:
     fills = {"text": page.text, "quiet": page.quiet, "off": page.quiet}
     for name in sorted({_look(row.proposer) for row in report.rows} - {"off"}):
-        # "auto" is no origin of tokens: those are its members'.
+        # "auto" is not an origin of tokens: they come from its members.
         fills[name] = page.text if name == "auto" else LOOKS[name].dark if dark else LOOKS[name].light
     rules = "".join(f".{name}{{fill:{colour}}}" for name, colour in fills.items())
     lines = f".halo{{stroke:{page.ground}}}.mark{{stroke:{page.text}}}"
@@ -106,10 +106,10 @@ def _described(report: Report) -> str:
 
 
 def fitted(text: str, longest: int) -> str:
-    """The text cut to so many columns, as wide characters take two in a picture too."""
+    """The text cut to so many columns; wide characters take two in a picture too."""
     return text if cell_len(text) <= longest else set_cell_size(text, longest - 1).rstrip() + "…"
 
 
 def _xml(text: str) -> str:
-    """Escaped, without the two characters that are no controls and yet forbidden in XML."""
+    """Escaped, without the two characters that XML forbids besides control characters."""
     return escape(text.replace("\ufffe", "").replace("\uffff", ""), quote=True)

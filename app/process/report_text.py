@@ -8,14 +8,14 @@ import re
 from collections.abc import Sequence
 from dataclasses import asdict
 
-from app.process.report import Report, Row
+from app.process.report import Report, ReportRow
 
 HEADINGS = ("proposer", "tok/s", "speedup", "tokens/pass", "acceptance", "reply")
 _WIDTHS = (8, 7, 15, 12, 11)
 _NOTHING = "–"
 
 
-def cells(row: Row) -> tuple[str, ...]:
+def cells(row: ReportRow) -> tuple[str, ...]:
     """A row's texts, in the order of HEADINGS."""
     return (
         row.proposer,
@@ -28,7 +28,7 @@ def cells(row: Row) -> tuple[str, ...]:
 
 
 def line(texts: Sequence[str]) -> str:
-    """One line of the table: the name to the left, figures to the right, then what is said of the reply."""
+    """One line of the table: the name left-aligned, figures right-aligned, then a word on the reply."""
     name, *figures, said = texts
     short = name if len(name) <= _WIDTHS[0] else name[: _WIDTHS[0] - 1] + "…"
     numbers = "".join(text.rjust(width) for text, width in zip(figures, _WIDTHS[1:], strict=True))
@@ -40,8 +40,8 @@ def rate(value: float | None) -> str:
     return _NOTHING if value is None else f"{value:.1f}"
 
 
-def speedup(row: Row) -> str:
-    """A row's factor over plain decoding as text, or why it has none."""
+def speedup(row: ReportRow) -> str:
+    """A row's speedup over plain decoding as text, or why it has none."""
     if row.speedup is None:
         return "never drafted" if row.drafted == 0 else _NOTHING
     return f"{row.speedup:.2f}×"
@@ -62,30 +62,29 @@ def basis(report: Report) -> str:
 
 
 def notes(report: Report) -> tuple[str, ...]:
-    """What the table has no room for: partings and problems row by row, then the remarks."""
+    """What the table has no room for: differences and problems row by row, then the remarks."""
     said = (f"{row.proposer} {verdict(row)}" for row in report.rows if row.outcome in ("differs", "failed"))
     return (*said, *remarks(report))
 
 
 def remarks(report: Report) -> tuple[str, ...]:
-    """How to read what was found, in sentences."""
+    """Sentences that explain the results."""
     said = []
-    partings = [row.divergence for row in report.rows if row.outcome == "differs" and row.divergence]
-    if any(parting.gap is not None for parting in partings):
+    differing = [row.divergence for row in report.rows if row.outcome == "differs" and row.divergence]
+    if any(each.gap is not None for each in differing):
         said.append("A small gap is a near tie that rounding decided; exact mode rules it out.")
     sampled = ", ".join(row.proposer for row in report.rows if row.outcome == "sample")
     if sampled:
-        said.append(f"{sampled}: another sample of the same distribution, lawful above temperature 0.")
+        said.append(f"{sampled}: another sample of the same distribution, as expected above temperature 0.")
     return tuple(said)
 
 
-def verdict(row: Row) -> str:
-    """What is said of a reply's text, in full. Tokens are counted from 1."""
+def verdict(row: ReportRow) -> str:
+    """How the reply compares with the first, in full. Tokens are counted from 1."""
     if row.outcome == "differs" and row.divergence is not None:
-        parting = row.divergence
-        gap = "" if parting.gap is None else f", logit gap {parting.gap:.2g}"
-        texts = f"{_token(parting.first)} or {_token(parting.this)}"
-        return f"differs from token {parting.position + 1} on ({texts}{gap})"
+        at = row.divergence
+        gap = "" if at.gap is None else f", logit gap {at.gap:.2g}"
+        return f"differs from token {at.position + 1} on ({_token(at.first)} or {_token(at.this)}{gap})"
     if row.outcome == "differs":
         return "differs on some of the prompts"
     if row.outcome == "failed":
@@ -99,7 +98,7 @@ def verdict(row: Row) -> str:
 
 
 def as_text(report: Report) -> str:
-    """The report for a terminal: title, settings, the table, and what there is to say of it."""
+    """The report for a terminal: title, settings, table and notes."""
     table = [line(HEADINGS), *(line(cells(row)) for row in report.rows)]
     return "\n".join([report.title, settings(report), "", *table, "", basis(report), *notes(report), ""])
 
@@ -131,14 +130,14 @@ def as_markdown(report: Report) -> str:
 def as_json(report: Report, prompts: Sequence[Report] = ()) -> str:
     """The report as one JSON object; null where a figure was not measured. Positions count from 0.
 
-    prompts: the reports that it sums up, which then stand in it under that name.
+    prompts: the reports that it sums up, included under that name.
     """
     parts = {"prompts": list(map(asdict, prompts))} if prompts else {}
     told = _finite({**asdict(report), **parts})
     return json.dumps(told, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
-def _brief(row: Row) -> str:
+def _brief(row: ReportRow) -> str:
     if row.outcome == "differs" and row.divergence is not None:
         return f"differs at token {row.divergence.position + 1}"
     if row.outcome == "stopped":
@@ -147,7 +146,7 @@ def _brief(row: Row) -> str:
 
 
 def _token(text: str) -> str:
-    """A token's text in quotes, its line ends and tabs visible. The end of a reply has no text."""
+    """A token's text in quotes, with visible line ends and tabs. The end of a reply has no text."""
     return f"“{text.replace(chr(10), '↵').replace(chr(9), '⇥')}”" if text else "the end"
 
 

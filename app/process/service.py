@@ -1,6 +1,6 @@
-"""What the engine's process does: one model loaded, one command at a time, small ones between passes.
+"""What the engine's process does: one model, one command at a time, small commands between passes.
 
-Each command ends in the one event that carrying it out returns, or in Failed or Cancelled.
+Each command ends in the event that its method returns, or in Failed or Cancelled.
 """
 
 from __future__ import annotations
@@ -18,48 +18,49 @@ from app.engine.loop import Engine
 from app.errors import SpecchatError, told
 from app.llama.context import Interrupted
 from app.models.fit import Memory
-from app.process.candidates import candidates
-from app.process.comparison import Comparison
-from app.process.loaded import LoadedModel
-from app.process.messages import (
-    Asked,
-    Cancelled,
+from app.process.commands import (
     Compare,
-    Compared,
-    ComparisonEnded,
-    Counted,
-    Done,
-    Drafts,
-    Ending,
-    Event,
-    Failed,
+    Count,
     FindDrafts,
     FindModels,
     Generate,
-    LeftOut,
     Load,
-    Loaded,
-    Loading,
-    Noted,
-    Reading,
     SetDraft,
     SetK,
     SetProposer,
     Small,
+    Task,
+)
+from app.process.comparison import BlockwiseComparison
+from app.process.events import (
+    Asked,
+    Cancelled,
+    Compared,
+    ComparisonEnded,
+    Counted,
+    Done,
+    Ending,
+    Event,
+    Failed,
+    Loaded,
+    LoadProgress,
+    Noted,
+    PromptProgress,
+    Shortened,
     Step,
     Steps,
-    Task,
     TooLong,
 )
+from app.process.loaded import LoadedModel
 from app.process.pieces import Pieces, begun_whole
-from app.process.shelf import find_models
+from app.process.search import find_drafts, find_models
 
-# Seconds between two batches of passes: each wakes the screen, which shares the CPU with the model.
+# Seconds between batches of passes: each wakes the screen, which shares the CPU with the model.
 BATCH_SECONDS = 0.2
 
 
 class Service:
-    """Carries out commands and tells what came of them."""
+    """Carries out commands and delivers what comes of them."""
 
     def __init__(self, commands: queue.SimpleQueue[Task], deliver: Callable[[Event], None]) -> None:
         self._commands = commands
@@ -85,21 +86,22 @@ class Service:
             self._carry_out(command)
 
     def _carry_out(self, command: Task) -> None:
-        """Carry out a command and end it. A small one's fault, whatever it is, ends nothing else."""
+        """Carry out a command and end it. Whatever goes wrong in a small one ends nothing else."""
+        identity = command.identity
         try:
-            ending = None if self._is_stopped(command) else self._answer(command)
+            ending = None if identity in self._cancelled else self._answer(command)
         except Exception as error:
             if not isinstance(error, (SpecchatError, Interrupted)) and not isinstance(command, Small):
                 raise
-            ending = None if self._is_stopped(command) else Failed(command.identity, told(error))
-        if self._is_stopped(command):
-            self._cancelled.discard(command.identity)
-            ending = ending or Cancelled(command.identity)
+            ending = None if identity in self._cancelled else Failed(identity, told(error))
+        if identity in self._cancelled:
+            self._cancelled.discard(identity)
+            ending = ending or Cancelled(identity)
         if ending is not None:
             self._deliver(ending)
 
     def _answer(self, command: Task) -> Ending | None:
-        """What ends a command. None: a thread of its own will tell."""
+        """The event that ends a command. None: its own thread will send it."""
         if isinstance(command, Load):
             return self._load(command)
         if isinstance(command, FindModels):
@@ -108,59 +110,56 @@ class Service:
         loaded = self._loaded
         if loaded is None:
             raise SpecchatError("No model is loaded: choose one first.")
-        if isinstance(command, Generate):
-            return self._generate(loaded, command)
-        if isinstance(command, Compare):
-            return self._compare(loaded, command)
-        if isinstance(command, SetProposer):
-            return loaded.set_proposer(command)
-        if isinstance(command, SetK):
-            loaded.engine.sequence.k = command.k
-            return loaded.switched(command.identity)
-        if isinstance(command, SetDraft):
-            return loaded.set_draft(command)
-        if isinstance(command, FindDrafts):
-            target = loaded.assembly.target.path
-            assembly = loaded.assembly
-            found = candidates(target, command.folders, assembly.file_of("draft"), assembly.setup.bridge)
-            return Drafts(found, command.identity)
-        if command.messages:
-            return Counted(command.identity, len(loaded.prompt(command.messages)))
-        return Counted(command.identity, len(loaded.assembly.target.tokenise(command.text, False)))
+        loader = loaded.assembly.loader
+        match command:
+            case Generate():
+                return self._generate(loaded, command)
+            case Compare():
+                return self._compare(loaded, command)
+            case SetProposer():
+                return loaded.set_proposer(command)
+            case SetDraft():
+                return loaded.set_draft(command)
+            case SetK():
+                loaded.engine.sequence.k = command.k
+                return loaded.switched(command.identity)
+            case FindDrafts():
+                draft, bridge = loaded.proposers.file_of("draft"), loader.settings.bridge
+                return find_drafts(command, loader.target.path, draft, bridge)
+            case Count(identity, text, messages):
+                read = loaded.prompt(messages) if messages else loader.target.tokenise(text, False)
+                return Counted(identity, len(read))
 
     def _load(self, command: Load) -> Loaded:
         if self._loaded is not None:
             self._loaded.close()
             self._loaded = None
         self._free = None
-        what = Path(command.model).name if command.model else "the bundled model"
+        what = Path(command.settings.name).name if command.settings.name else "the bundled model"
         said = -1.0
 
         def progress(share: float) -> bool:
             nonlocal said
             if share - said >= 0.02 or share == 1.0:
                 said = share
-                self._deliver(Loading(what, share))
+                self._deliver(LoadProgress(what, share))
             return not self._stopped()
 
         self._loaded = LoadedModel(
             command,
             self._stopped,
-            say=lambda line: self._deliver(Loading(line, 1.0)),
+            say=lambda line: self._deliver(LoadProgress(line, 1.0)),
             warn=lambda sentence: self._deliver(Noted(sentence)),
             progress=progress,
         )
-        self._free = self._loaded.assembly.memory
+        self._free = self._loaded.assembly.loader.memory
         return self._loaded.facts(command.identity)
 
     def _stopped(self) -> bool:
         return self._running in self._cancelled
 
-    def _is_stopped(self, command: Task) -> bool:
-        return command.identity in self._cancelled
-
     def _between_passes(self) -> None:
-        """Carry out what came meanwhile and cannot wait; keep the rest for later, in its order."""
+        """Carry out small commands that came meanwhile; keep the rest for later, in order."""
         while not self._commands.empty():
             command = self._commands.get()
             if isinstance(command, Small):
@@ -188,7 +187,6 @@ class Service:
             sampling=command.sampling,
             seed=command.seed,
             max_tokens=command.max_tokens or room,
-            stop=command.stop,
             k=command.k,
         )
         pieces = Pieces(target.piece)
@@ -205,19 +203,19 @@ class Service:
                     batch.clear()
                     sent = now
             elif isinstance(event, Prefill):
-                self._deliver(Reading(command.identity, event))
+                self._deliver(PromptProgress(command.identity, event))
             elif isinstance(event, ProposerDropped):
                 self._drop(loaded, event)
             else:
                 if batch:
                     self._deliver(Steps(command.identity, tuple(batch), plain))
-                loaded.remember(event)
+                loaded.assembly.remember(loaded.engine, event)
                 return Done(command.identity, event)
             self._between_passes()
         raise AssertionError("a reply ends with Finished")
 
     def _shortened(self, loaded: LoadedModel, command: Generate, room: int) -> Sequence[Message]:
-        """The messages without as many of the oldest exchanges as must go, which is told."""
+        """The messages without as many of the oldest exchanges as must go, whose number is delivered."""
 
         def fits(messages: Sequence[Message]) -> bool:
             if self._stopped():
@@ -225,7 +223,7 @@ class Service:
             return len(loaded.prompt(messages)) <= room
 
         dropped, messages = without_oldest(command.messages, fits)
-        self._deliver(LeftOut(command.identity, dropped))
+        self._deliver(Shortened(command.identity, dropped))
         return messages
 
     def _drop(self, loaded: LoadedModel, event: ProposerDropped) -> str:
@@ -245,7 +243,7 @@ class Service:
 
         def drop(event: ProposerDropped) -> str:
             # A proposer of several replies fails in each of them.
-            return loaded.assembly.dropped(event.proposer) or self._drop(loaded, event)
+            return loaded.proposers.failure(event.proposer) or self._drop(loaded, event)
 
         replies: dict[str, Engine] = {}
         for name in command.proposers:
@@ -255,7 +253,7 @@ class Service:
             else:
                 self._deliver(Compared(command.identity, name, None, None, opened))
         try:
-            comparison = Comparison(command.identity, loaded.engine, replies, request, drop)
+            comparison = BlockwiseComparison(command.identity, loaded.engine, replies, request, drop)
             for event in comparison.run():
                 if not isinstance(event, Prefill):
                     self._deliver(event)

@@ -15,38 +15,41 @@ from typing import Literal
 
 from app.chat.conversation import Answer, Conversation, End, Question
 from app.children import is_native
+from app.config.values import LoadSettings
 from app.engine.settings import Sampling
 from app.process.client import Link
-from app.process.messages import (
+from app.process.commands import (
+    Compare,
+    Count,
+    FindDrafts,
+    FindModels,
+    Generate,
+    Load,
+    SetDraft,
+    SetK,
+    SetProposer,
+    Task,
+)
+from app.process.events import (
     Asked,
     Cancelled,
-    Compare,
     Compared,
-    Comparing,
     ComparisonEnded,
-    Count,
+    ComparisonProgress,
     Counted,
     Crashed,
     Done,
     Drafts,
     Event,
     Failed,
-    FindDrafts,
-    FindModels,
-    Generate,
-    LeftOut,
-    Load,
     Loaded,
-    Loading,
+    LoadProgress,
     Models,
     Noted,
-    Reading,
-    SetDraft,
-    SetK,
-    SetProposer,
+    PromptProgress,
+    Shortened,
     Steps,
     Switched,
-    Task,
     TooLong,
     ended_by,
 )
@@ -84,7 +87,7 @@ class Chat:
         view: View,
         deliver: Callable[[Event], None],
         keep: Callable[[Conversation], None],
-        load: Load,
+        load: LoadSettings,
         wishes: Wishes,
         proposer: str,
         k: int | None,
@@ -130,16 +133,16 @@ class Chat:
         """Start the engine and load the model."""
         self._load(self.load, "the engine")
 
-    def reload(self, before: Load, after: Load) -> None:
+    def reload(self, before: LoadSettings, after: LoadSettings) -> None:
         """Load with other settings: what they change, and all else as it is. A reply goes on behind it."""
         changed = {
             each.name: getattr(after, each.name)
-            for each in fields(Load)
+            for each in fields(LoadSettings)
             if getattr(after, each.name) != getattr(before, each.name)
         }
         self._load(replace(self.load, **changed), then="continue" if self.making == "reply" else "nothing")
 
-    def use_model(self, load: Load) -> None:
+    def use_model(self, load: LoadSettings) -> None:
         """Load another model. A reply that is being made ends there; what came so far is kept."""
         if load.draft is None and self.speculation.proposer == "draft":
             self.speculation.proposer = "auto"
@@ -323,7 +326,7 @@ class Chat:
         """Take an event. Those of replies that are over or were given up are left out."""
         command = self._commands.ended(event)
         match event:
-            case Loading():
+            case LoadProgress():
                 self._show(EngineState("loading", event.what, event.share))
             case Noted():
                 self._view.say(event.sentence, "note")
@@ -344,10 +347,10 @@ class Chat:
                     self._crashed(event)
             case Failed():
                 self._failed(event, command)
-            case LeftOut() | Reading() | Steps() | Done() | TooLong():
+            case Shortened() | PromptProgress() | Steps() | Done() | TooLong():
                 if isinstance(self.state, state.Replying) and self.state.identity == event.identity:
                     self._replies(event, self.state.growing)
-            case Comparing() | Compared() | ComparisonEnded():
+            case ComparisonProgress() | Compared() | ComparisonEnded():
                 self._compares(event)
                 self._go_on()
             case Cancelled():
@@ -356,15 +359,15 @@ class Chat:
                 self._compares(event)
                 self._go_on()
 
-    def _replies(self, event: LeftOut | Reading | Steps | Done | TooLong, growing: Growing) -> None:
+    def _replies(self, event: Shortened | PromptProgress | Steps | Done | TooLong, growing: Growing) -> None:
         match event:
-            case LeftOut():
+            case Shortened():
                 if event.exchanges:
                     self.conversation = self.conversation.dropping(event.exchanges)
                     self._keep(self.conversation)
                     self._view.conversation_changed()
                     self._view.answer_begins(growing.begun)
-            case Reading():
+            case PromptProgress():
                 self.figures.prefill(event.prefill)
                 self.used = event.prefill.total + 1
                 self._view.prompt_is_read(event.prefill.done, event.prefill.total)
@@ -423,7 +426,7 @@ class Chat:
         else:
             self._give_back()
 
-    def _compares(self, event: Comparing | Compared | ComparisonEnded | Cancelled | Failed) -> None:
+    def _compares(self, event: ComparisonProgress | Compared | ComparisonEnded | Cancelled | Failed) -> None:
         """A comparison's event; any that ends it does so for the screen too."""
         if isinstance(self.state, state.Comparing) and self.state.identity == event.identity:
             if self.engine != READY:
@@ -549,7 +552,7 @@ class Chat:
 
     def _load(
         self,
-        load: Load,
+        load: LoadSettings,
         what: str = "the model",
         then: Next = "nothing",
         died: str = "",
@@ -567,7 +570,7 @@ class Chat:
             self.state = state.Stopped(running=False)
         self.load, self.loaded = load, None
         self.engine = EngineState("loading", what)
-        self._enter(state.Loading(self._send(replace(load, died=died)), then, bool(died)))
+        self._enter(state.Loading(self._send(Load(load, died)), then, bool(died)))
 
     def _answer(self, how: Next = "answer") -> None:
         """Answer the last question, or go on with its answer, now or once a model is loaded."""

@@ -7,13 +7,8 @@ from dataclasses import replace
 from functools import partial
 
 from app.process.client import Link
-from app.process.messages import (
-    Cancel,
-    Crashed,
-    Event,
-    Task,
-    ended_by,
-)
+from app.process.commands import Cancel, Task
+from app.process.events import Crashed, Event, ended_by
 
 
 class Commands:

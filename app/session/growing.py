@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from app.chat.conversation import Answer, End, Figures
 from app.engine.events import Finished
-from app.process.messages import Step
+from app.process.events import Step
 
 
 class Growing:

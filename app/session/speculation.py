@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from app.process.messages import Loaded, Option, SetDraft, SetK, SetProposer, Switched
-
-LONGEST_K = 16
+from app.engine.settings import LONGEST_DRAFT
+from app.process.commands import SetDraft, SetK, SetProposer
+from app.process.events import Loaded, ProposerOption, Switched
 
 
 class Speculation:
@@ -25,7 +25,7 @@ class Speculation:
         """send: to an engine with a model, giving the command's number; 0 where no model is loaded."""
         self.proposer = proposer
         self.k = k
-        self.options: tuple[Option, ...] = ()
+        self.options: tuple[ProposerOption, ...] = ()
         self.draft: str | None = None
         self._send = send
         self._changed = changed
@@ -51,8 +51,8 @@ class Speculation:
         self._newest = self._send(SetDraft(draft))
 
     def set_k(self, k: int | None) -> None:
-        """Fix the draft length, from 1 to LONGEST_K, or leave it to the controller (None)."""
-        self.k = k if k is None else max(1, min(k, LONGEST_K))
+        """Fix the draft length, from 1 to LONGEST_DRAFT, or leave it to the controller (None)."""
+        self.k = k if k is None else max(1, min(k, LONGEST_DRAFT))
         if self.k is not None:
             self._fixed_k = self.k
         self._send(SetK(self.k))

@@ -4,7 +4,7 @@
     any ──► Loading ──► Ready, or what was wanted next
     Loading ──► Stopped, where the model cannot be loaded
 
-A state names the command that it waits for. That command ends in exactly one event (see process/messages.py),
+A state names the command that it waits for. That command ends in exactly one event (see process/commands.py),
 and only that event, or the engine's death, leads out of it.
 """
 

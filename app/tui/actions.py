@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import get_args
 
-from app.settings.values import ThemeName
+from app.config.values import ThemeName
 
 
 @dataclass(frozen=True, slots=True)

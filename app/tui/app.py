@@ -27,14 +27,14 @@ from textual.widget import AwaitMount
 
 from app.chat.conversation import Conversation
 from app.chat.store import Saved
+from app.config.fields import BY_PATH, FIELDS, get, put, typed
+from app.config.values import Settings
 from app.engine.settings import Sampling
 from app.errors import SpecchatError
 from app.process.client import Link
-from app.process.messages import Event, Loaded
+from app.process.events import Event, Loaded
 from app.session.chat import Chat, Wishes
 from app.session.keeper import Keeper
-from app.settings.fields import BY_PATH, put, typed
-from app.settings.values import Settings
 from app.tui.actions import ACTIONS, BY_NAME, Action
 from app.tui.box import Box
 from app.tui.clipboard import copy
@@ -141,7 +141,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
             self.view,
             deliver=self._deliver,
             keep=self.keep,
-            load=self.settings.model.command(),
+            load=self.settings.model,
             wishes=wishes(self.settings),
             proposer=self.settings.speculation.proposer,
             k=self.settings.speculation.k,
@@ -544,14 +544,14 @@ class SpecchatApp(App[None], inherit_bindings=False):
             self.chat.speculation.set_k(settings.speculation.k)
         if settings.chat.system != before.chat.system:
             self.chat.set_system(settings.chat.system)
-        if settings.model.command() != before.model.command():
-            self.chat.reload(before.model.command(), settings.model.command())
+        if any(field.reload and get(settings, field) != get(before, field) for field in FIELDS):
+            self.chat.reload(before.model, settings.model)
 
     def use_model(self, path: str, draft: str | None) -> None:
         """Load another model from now on; the file of the settings stays as it is."""
         model = replace(self.settings.model, name=path, draft=draft)
         self.settings = replace(self.settings, model=model)
-        self.chat.use_model(model.command())
+        self.chat.use_model(model)
 
     def _use_colours(self, level: Level) -> None:
         theme: str = self.settings.look.theme

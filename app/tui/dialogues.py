@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING
 
 from app.chat.conversation import title_of
 from app.chat.gate import clean
+from app.config.values import Settings
 from app.errors import SpecchatError
-from app.process.messages import (
+from app.process.events import (
     Asked,
     Cancelled,
     Compared,
-    Comparing,
     ComparisonEnded,
+    ComparisonProgress,
     Crashed,
     Drafts,
     Failed,
     Models,
     TooLong,
 )
-from app.settings.values import Settings
 from app.tui.theme import THEMES
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ class Dialogues:
             )
         )
 
-    def compares(self, event: Comparing | Compared | ComparisonEnded | Cancelled | Failed) -> None:
+    def compares(self, event: ComparisonProgress | Compared | ComparisonEnded | Cancelled | Failed) -> None:
         """A part of a comparison's result, or its end; it may have been closed meanwhile."""
         from app.tui.compare.screen import CompareScreen
 
@@ -306,7 +306,7 @@ class Dialogues:
 
     def keep(self, settings: Settings) -> bool:
         """Use these settings, and keep them in their file; False, and a sentence, where that fails."""
-        from app.settings.write import write_changes
+        from app.config.write import write_changes
 
         app = self._app
         before = app.settings

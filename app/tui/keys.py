@@ -10,7 +10,7 @@ from textual.keys import format_key, key_to_character
 from textual.widgets import Input, TextArea
 
 from app.chat.gate import clean
-from app.settings.fields import nearest
+from app.config.fields import nearest
 from app.tui.actions import ACTIONS, BY_NAME, Action
 
 # An action and the keys that it has now, as Textual names them.

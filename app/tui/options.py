@@ -10,8 +10,8 @@ from pathlib import Path
 import platformdirs
 
 from app.chat.documents import Document
-from app.settings.file import settings_path
-from app.settings.values import Settings
+from app.config.file import settings_path
+from app.config.values import Settings
 
 _LAST_MODEL = "last-model"
 

@@ -6,21 +6,17 @@ import gc
 import os
 import sys
 from collections.abc import Mapping
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import replace
 
 from app.chat.documents import Document, read_stdin
 from app.chat.gate import clean
+from app.config.fields import with_arguments
+from app.config.file import read_settings, settings_path
+from app.config.values import Settings
 from app.errors import UsageError
-from app.settings.file import read_settings, settings_path
-from app.settings.values import Settings
 from app.tui.options import ChatOptions, data_folder, last_model
 
 _SWITCH_SECONDS = 0.0005
-# Names of the command line that the settings call otherwise.
-_SAMPLING = {"temp": "temperature"}
-_MODEL = {"ctx": "context_length", "kv_type": "cache_type"}
-_ONLY_ANSWERS = {"json": "--json", "stop": "--stop", "yes": "--yes"}
 
 
 def run(given: Mapping[str, object]) -> int:
@@ -32,7 +28,7 @@ def run(given: Mapping[str, object]) -> int:
     gc.disable()
     # The thread that writes to the terminal waits for the others no longer than this.
     sys.setswitchinterval(_SWITCH_SECONDS)
-    settings = with_arguments(read_settings(settings_path()), given)
+    settings = chosen_settings(read_settings(settings_path()), given)
     if settings.model.name is None:
         settings = replace(settings, model=replace(settings.model, name=last_model(data_folder())))
     # The screen is drawn on standard error, as Textual does, so that it must be a terminal too.
@@ -66,38 +62,20 @@ def _usable_keys(settings: Settings) -> tuple[Settings, tuple[str, ...]]:
     return replace(settings, keys={}), (f"The keys of the settings are not used. {problem}",)
 
 
-def with_arguments(settings: Settings, given: Mapping[str, object]) -> Settings:
-    """The settings with what the command line says in place of theirs.
+def chosen_settings(settings: Settings, given: Mapping[str, object]) -> Settings:
+    """The settings with what the command line gives in place of theirs.
 
     Raises UsageError for values and arguments that the chat has no use for.
     """
-    for name, option in _ONLY_ANSWERS.items():
+    for name in ("json", "stop", "yes"):
         if name in given:
-            raise UsageError(f"{option} is for specchat -p PROMPT: leave it out to chat.")
-    values = dict(given)
-    files = values.pop("files", None)
+            raise UsageError(f"--{name} is for specchat -p PROMPT: leave it out to chat.")
+    files = given.get("files")
     if isinstance(files, list) and files:
         if len(files) > 1:
             raise UsageError("The chat takes one model: attach documents in it with /file, or ask with -p.")
-        values["name"] = files[0]
-    if "model" in values:
-        values["name"] = values["model"]
-    if "no_mmap" in values:
-        values["mmap"] = not values["no_mmap"]
-    return replace(
-        settings,
-        sampling=replace(settings.sampling, **_named(settings.sampling, values, _SAMPLING)),
-        chat=replace(settings.chat, **_named(settings.chat, values, {})),
-        model=replace(settings.model, **_named(settings.model, values, _MODEL)),
-        speculation=replace(settings.speculation, **_named(settings.speculation, values, {})),
-    )
-
-
-def _named(record: Any, values: Mapping[str, object], others: Mapping[str, str]) -> dict[str, Any]:
-    """Those of the values that are fields of the record, under the record's names."""
-    names = {field.name for field in fields(record)}
-    renamed = {others.get(name, name): value for name, value in values.items()}
-    return {name: value for name, value in renamed.items() if name in names}
+        given = {"name": files[0], **given}
+    return with_arguments(settings, given)
 
 
 def _piped() -> tuple[Document, ...]:

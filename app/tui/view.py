@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from app.chat.conversation import Answer, Question
 from app.chat.gate import clean
 from app.models.naming import with_draft
-from app.process.messages import (
+from app.process.events import (
     Asked,
     Cancelled,
     Compared,
-    Comparing,
     ComparisonEnded,
+    ComparisonProgress,
     Counted,
     Crashed,
     Drafts,
@@ -154,7 +154,7 @@ class PaneView:
     def models_found(self, event: Models | Failed) -> None:
         self._app.dialogues.models_found(event)
 
-    def compares(self, event: Comparing | Compared | ComparisonEnded | Cancelled | Failed) -> None:
+    def compares(self, event: ComparisonProgress | Compared | ComparisonEnded | Cancelled | Failed) -> None:
         self._app.dialogues.compares(event)
 
     def too_long(self, event: TooLong) -> None:

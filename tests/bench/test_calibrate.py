@@ -14,9 +14,9 @@ def test_costs_are_measured_kept_and_forgotten(ask: Ask, tiny_path: Path, tmp_pa
     assert outcome.code == 0
     costs = json.loads(outcome.out)
     assert {"1", "2", "9"} <= set(costs) and all(seconds > 0 for seconds in costs.values())
-    assert (tmp_path / "cache" / "specchat" / "knowledge.json").exists()
+    assert (tmp_path / "cache" / "specchat" / "measurements.json").exists()
     assert ask("calibrate", "--forget").code == 0
-    assert not (tmp_path / "cache" / "specchat" / "knowledge.json").exists()
+    assert not (tmp_path / "cache" / "specchat" / "measurements.json").exists()
 
 
 def test_a_context_without_room_is_said(ask: Ask, tiny_path: Path) -> None:

@@ -11,11 +11,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from app.assembly import Assembly, Setup
+from app.assembly.assembly import Assembly
 from app.bench.comparer import Case, Comparer, Run, Terms, reports
+from app.config.values import LoadSettings
 from app.engine.events import Tally
 from app.engine.settings import Sampling
-from app.process.messages import Compared, Divergence
+from app.process.events import Compared, Divergence
 from app.process.report_text import as_text, verdict
 from tests.command import running
 from tests.conftest import Ask
@@ -84,7 +85,7 @@ def test_a_turn_that_was_cut_short_is_left_out() -> None:
 def test_a_stop_ends_it(tiny_path: Path) -> None:
     """Else: Ctrl+C waits for all rounds, or a reply that was cut short is taken for one."""
     stopped = False
-    with Assembly(Setup(model=str(tiny_path)), stop=lambda: stopped) as assembly:
+    with Assembly(LoadSettings(name=str(tiny_path)), stop=lambda: stopped) as assembly:
         comparer = Comparer(assembly, ("off", "lookup", "auto"), (), TERMS, 64)
         ids = tuple(assembly.target.tokenise("one two one two one", False))
         seen = []
@@ -189,7 +190,7 @@ def test_what_cannot_run_is_a_row_unless_it_was_named(
     ask: Ask, tiny_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Else: one refused copy on the disk costs the whole comparison, or a named proposer is missing."""
-    monkeypatch.setattr("app.assembly.ASK_ABOVE_BYTES", 0)
+    monkeypatch.setattr("app.assembly.proposers.ASK_ABOVE_BYTES", 0)
     options = ("Hi", "--model", tiny_path, "--rounds", 1, "--tokens", 4)
     outcome = ask("bench", "compare", *options)
     assert outcome.code == 0, outcome.err

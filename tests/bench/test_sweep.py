@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from app.assembly import Assembly, Setup
+from app.assembly.assembly import Assembly
 from app.bench.prompts import Prompt
 from app.bench.sweep import PLAIN, Arm, Pair, Sweep, in_turn, picture, summarised
+from app.config.values import LoadSettings
 from app.engine.events import Event, Finished, Pass
 from tests.conftest import Ask
 from tests.tui.engine import finished
@@ -56,7 +57,7 @@ def test_no_arm_plays_with_what_another_has_won_or_lost(tiny_path: Path) -> None
     """Else a fixed length's losses empty auto's ledger, and auto looks worse than it is."""
     fixed, auto = Arm("lookup", 2), Arm("auto", None)
     prompts = [Prompt(f"p{number}", "chat", f"Say {number}") for number in range(3)]
-    with Assembly(Setup(model=str(tiny_path)), stop=lambda: False) as assembly:
+    with Assembly(LoadSettings(name=str(tiny_path)), stop=lambda: False) as assembly:
         sweep = Sweep(assembly, [fixed, auto], 4)
         for pair in sweep.runs(prompts, 2):
             used = {id(engine.controller) for engine in sweep._engines}

@@ -20,7 +20,7 @@ from app.doctor.disk import (
     learned_check,
     settings_check,
 )
-from app.knowledge import Knowledge
+from app.measurements import Measurements
 
 
 def listing(folder: Path) -> dict[str, bytes]:
@@ -111,13 +111,13 @@ def test_a_faulty_catalogue_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 
 def test_what_was_learned(tmp_path: Path) -> None:
-    path = tmp_path / "knowledge.json"
+    path = tmp_path / "measurements.json"
     assert "nothing yet" in learned_check(path).finding
-    knowledge = Knowledge(path)
-    knowledge.put("costs a", (0.0, 0.0, 1.0, 1.0, 0.1))
-    knowledge.put("amx a", (0.0,))
-    knowledge.put("acceptance a lookup", (0.5,))
-    knowledge.save()
+    measurements = Measurements(path)
+    measurements.put("costs a", (0.0, 0.0, 1.0, 1.0, 0.1))
+    measurements.put("amx a", (0.0,))
+    measurements.put("acceptance a lookup", (0.5,))
+    measurements.save()
     assert learned_check(path).finding.startswith("costs of 1 model, acceptance of 1 proposer")
     path.write_text("{")
     assert learned_check(path).command == "specchat calibrate --forget"

@@ -15,18 +15,20 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from app import assembly as assembly_module
-from app.assembly import Assembly, Setup
+from app.assembly import loader as loader_module
+from app.assembly import proposers as proposers_module
+from app.assembly.assembly import Assembly
+from app.config.values import LoadSettings
 from app.engine.control import ThroughputController
 from app.engine.events import Finished, Request
 from app.engine.loop import Engine
 from app.engine.sampling import Sampler
 from app.engine.settings import Sampling
 from app.errors import SpecchatError
-from app.llama.candidates import CANDIDATES, Candidates
+from app.llama.candidates import CANDIDATES, Candidates, candidates_for
 from app.llama.context import Context
 from app.llama.model import Model
-from app.llama.settings import ContextSettings
+from app.llama.settings import ContextSettings, ModelSettings
 from app.models.fit import Memory
 from proposers.base import Distribution, Proposer
 from proposers.draft import Draft
@@ -286,18 +288,19 @@ def test_assembly_asks_for_them_where_a_gpu_holds_the_model(
     """Lost otherwise: what they save, or a draft without its own logits. The CPU stands for the GPU."""
     plenty = 1 << 40
 
-    def given(memory: Memory, settings: ContextSettings, died: str = "") -> int:
-        monkeypatch.setattr(assembly_module, "machine_memory", lambda rpc: memory)
-        setup = Setup(str(tiny_path), str(tiny_draft_path), 256, context_settings=settings, died=died)
-        with Assembly(setup, stop=lambda: False) as assembly:
+    def given(memory: Memory, exact: bool = False, died: str = "") -> int:
+        for module in (loader_module, proposers_module):
+            monkeypatch.setattr(module, "machine_memory", lambda rpc: memory)
+        settings = LoadSettings(str(tiny_path), str(tiny_draft_path), context_length=256, exact=exact)
+        with Assembly(settings, stop=lambda: False, died=died) as assembly:
             engine = assembly.engine("draft")
             *_, finished = engine.generate(Request((60, 61, 62), Sampling(), seed=1, max_tokens=12, k=3))
             assert isinstance(finished, Finished) and len(finished.token_ids) == 12
             return engine.target.candidates
 
-    assert given(Memory(plenty), ContextSettings()) == 0
-    assert given(Memory(plenty, (plenty,)), ContextSettings()) == CANDIDATES
-    assert given(Memory(plenty, (plenty,), shared=True), ContextSettings()) == 0
-    assert given(Memory(plenty, (plenty,)), ContextSettings(exact=True)) == 0
-    assert given(Memory(plenty, (plenty,)), ContextSettings(), "was killed by SIGILL") == 0
-    assert given(Memory(plenty), ContextSettings(candidates=64)) == 64
+    assert given(Memory(plenty)) == 0
+    assert given(Memory(plenty, (plenty,))) == CANDIDATES
+    assert given(Memory(plenty, (plenty,), shared=True)) == 0
+    assert given(Memory(plenty, (plenty,)), exact=True) == 0
+    assert given(Memory(plenty, (plenty,)), died="was killed by SIGILL") == 0
+    assert candidates_for(ContextSettings(candidates=64), ModelSettings(), 2, own_gpu=False) == 64

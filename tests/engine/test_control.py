@@ -7,12 +7,13 @@ from dataclasses import replace
 
 import pytest
 
-from app.engine.control import LONGEST, DraftOption, ThroughputController
+from app.engine.control import DraftOption, ThroughputController
 from app.engine.costs import PassCosts
+from app.engine.settings import LONGEST_DRAFT
 from tests.engine.simulation import a_pass
 
 # A proposer that is sure of itself, whatever comes of it: the worst that a controller can be told.
-FORECAST = [0.95**position for position in range(1, LONGEST + 1)]
+FORECAST = [0.95**position for position in range(1, LONGEST_DRAFT + 1)]
 
 
 def chosen_k(controller: ThroughputController, forecast: list[float]) -> int:
@@ -27,7 +28,7 @@ def run(
     tokens = seconds = 0.0
     chosen = []
     for _ in range(passes):
-        k = chosen_k(controller, [acceptance**position for position in range(1, LONGEST + 1)])
+        k = chosen_k(controller, [acceptance**position for position in range(1, LONGEST_DRAFT + 1)])
         accepted = 0
         while accepted < k and rng.random() < acceptance:
             accepted += 1
@@ -51,17 +52,17 @@ def known(controller: ThroughputController) -> dict[int, float]:
 
 def best(costs: dict[int, float], acceptance: float) -> float:
     """The best expected rate over every k, by the formula."""
-    return max(rate(costs, acceptance, k) for k in range(LONGEST + 1))
+    return max(rate(costs, acceptance, k) for k in range(LONGEST_DRAFT + 1))
 
 
 def rate(costs: dict[int, float], acceptance: float, k: int) -> float:
     return sum(acceptance**j for j in range(k + 1)) / costs[k + 1]
 
 
-LINEAR = {width: 1.0 + 0.25 * (width - 1) for width in range(1, LONGEST + 2)}
+LINEAR = {width: 1.0 + 0.25 * (width - 1) for width in range(1, LONGEST_DRAFT + 2)}
 # Width 2 costs twice width 1, 8 less than 6: as quantised weights on a CPU do.
 JUMPING = {1: 7.2, 2: 15.5, 3: 19.5, 4: 22.6, 5: 27.1, 6: 29.0, 7: 29.2, 8: 28.4, 9: 34.3} | {
-    width: 34.3 + 1.4 * (width - 9) for width in range(10, LONGEST + 2)
+    width: 34.3 + 1.4 * (width - 9) for width in range(10, LONGEST_DRAFT + 2)
 }
 
 
@@ -77,7 +78,7 @@ def test_the_rate_is_near_the_best(costs: dict[int, float], acceptance: float) -
 
 def test_nothing_is_drafted_where_checking_costs_more_than_it_brings() -> None:
     """Slower than plain decoding and staying on is the fault people report most."""
-    steep = {width: float(width) for width in range(1, LONGEST + 2)}
+    steep = {width: float(width) for width in range(1, LONGEST_DRAFT + 2)}
     _, chosen = run(calibrated(steep), steep, 0.3, 1000)
     assert not any(chosen)
 
@@ -189,7 +190,7 @@ def test_a_draft_model_goes_on_while_it_is_sure_and_stops_where_it_no_longer_pay
     controller = calibrated(LINEAR)
     for _ in range(20):
         controller.observe(replace(a_pass(4, 4, 2.4), proposer="draft", proposer_seconds=0.4))
-    forecast = [0.7**j for j in range(1, LONGEST + 1)]
+    forecast = [0.7**j for j in range(1, LONGEST_DRAFT + 1)]
     fixed = controller.choose([DraftOption("draft", forecast)])
     free = controller.choose([DraftOption("draft", forecast, stops_early=True)])
     assert free.k == 2 * fixed.k
@@ -214,7 +215,7 @@ def test_the_longer_draft_is_within_the_ledger_too() -> None:
         spent += seconds
         plain += LINEAR[1]
     # The first draft's own cost is not known before it was made.
-    assert spent <= 1.02 * plain + LINEAR[1] + 0.3 * LONGEST
+    assert spent <= 1.02 * plain + LINEAR[1] + 0.3 * LONGEST_DRAFT
 
 
 def test_a_pass_that_is_slower_behind_a_wider_one_is_charged_to_the_draft() -> None:
@@ -263,7 +264,7 @@ def test_a_good_evening_does_not_pay_for_a_bad_page(costs: dict[int, float]) -> 
         k = chosen_k(controller, FORECAST)
         controller.observe(a_pass(k, 0, costs[k + 1]))
         lost += costs[k + 1] - costs[1]
-        assert lost <= 3 * costs[LONGEST + 1] + (1 + 0.02 * number) * costs[1]
+        assert lost <= 3 * costs[LONGEST_DRAFT + 1] + (1 + 0.02 * number) * costs[1]
 
 
 def test_a_prompt_that_a_draft_model_read_is_earned_before_it_reads_another() -> None:

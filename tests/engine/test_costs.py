@@ -8,15 +8,16 @@ from statistics import mean
 
 import pytest
 
-from app.engine.control import LONGEST, WIDTHS, DraftOption, ThroughputController
+from app.engine.control import WIDTHS, DraftOption, ThroughputController
 from app.engine.costs import CostCurve, PassCosts, filled
+from app.engine.settings import LONGEST_DRAFT
 from tests.engine.simulation import Machine, a_pass
 
-LINEAR = {width: 1.0 + 0.25 * (width - 1) for width in range(1, LONGEST + 2)}
+LINEAR = {width: 1.0 + 0.25 * (width - 1) for width in range(1, LONGEST_DRAFT + 2)}
 
 
 def curve(*measured: PassCosts) -> CostCurve:
-    costs = CostCurve(LONGEST + 1)
+    costs = CostCurve(LONGEST_DRAFT + 1)
     for each in measured:
         costs.take(each)
     return costs
@@ -40,7 +41,7 @@ def test_noise_never_prices_a_wide_pass_below_a_narrower_one() -> None:
         assert all(first <= second for first, second in pairwise([costs.plain / costs.scale, *costs.drafted]))
         controller = ThroughputController()
         controller.calibrate(PassCosts(0, noisy))
-        forecast = [0.8**j for j in range(1, LONGEST + 1)]
+        forecast = [0.8**j for j in range(1, LONGEST_DRAFT + 1)]
         k = controller.choose([DraftOption("lookup", forecast)]).k
         # Only among what was measured can it be wrong.
         best = max(range(8), key=lambda k: sum(0.8**j for j in range(k + 1)) / LINEAR[k + 1])
@@ -85,7 +86,7 @@ def test_a_machine_that_was_busy_when_it_was_measured_shallow() -> None:
 
 def test_nothing_is_known_at_a_depth_before_plain_passes_were_timed_there() -> None:
     """Else a remembered second is the measure of what is gained and lost."""
-    costs = CostCurve(LONGEST + 1)
+    costs = CostCurve(LONGEST_DRAFT + 1)
     costs.remember(
         [PassCosts(0, LINEAR), PassCosts(3000, {width: 2 * each for width, each in LINEAR.items()})]
     )
@@ -103,11 +104,11 @@ def test_nothing_is_known_at_a_depth_before_plain_passes_were_timed_there() -> N
 
 def test_what_is_remembered_wrongly_is_forgotten() -> None:
     """Else a width that looks expensive by another machine's numbers is never tried on this one."""
-    costs = CostCurve(LONGEST + 1)
+    costs = CostCurve(LONGEST_DRAFT + 1)
     costs.remember([PassCosts(0, {1: 1.0, 2: 1.9, 8: 7.5, 17: 16.0})])
     costs.take(PassCosts(0, {1: 1.0, 2: 1.1, 8: 1.9}))
     assert costs.unmeasured(0, WIDTHS) == tuple(width for width in WIDTHS if width not in (2, 8))
-    agreeing = CostCurve(LONGEST + 1)
+    agreeing = CostCurve(LONGEST_DRAFT + 1)
     agreeing.remember([PassCosts(0, {1: 2.0, 2: 2.4, 8: 4.0, 17: 6.0})])
     agreeing.take(PassCosts(0, {1: 1.0, 2: 1.2, 8: 2.1}))
     assert agreeing.price(17) == pytest.approx(3.0)

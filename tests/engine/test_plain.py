@@ -8,12 +8,13 @@ from statistics import median
 
 import pytest
 
-from app.engine.control import LONGEST, DraftOption, ThroughputController
+from app.engine.control import DraftOption, ThroughputController
 from app.engine.costs import PassCosts
 from app.engine.plain import PlainEstimator
+from app.engine.settings import LONGEST_DRAFT
 from tests.engine.simulation import Machine, a_pass
 
-COSTS = {width: 0.010 * (1 + 0.25 * (width - 1)) for width in range(1, LONGEST + 2)}
+COSTS = {width: 0.010 * (1 + 0.25 * (width - 1)) for width in range(1, LONGEST_DRAFT + 2)}
 
 
 def shown_over_true(simulated: Machine, tokens: int) -> float:
@@ -28,7 +29,7 @@ def shown_over_true(simulated: Machine, tokens: int) -> float:
             odds = rng.choice((0.1, 0.6, 0.8, 0.9, 0.97))
         controller.at_depth(kept)
         k = (
-            controller.choose([DraftOption("lookup", [odds**j for j in range(1, LONGEST + 1)])]).k
+            controller.choose([DraftOption("lookup", [odds**j for j in range(1, LONGEST_DRAFT + 1)])]).k
             if made > 5
             else 0
         )

@@ -7,18 +7,19 @@ import random
 
 import pytest
 
-from app.engine.control import FIRST_RUN, LONGEST, DraftOption, ThroughputController
+from app.engine.control import FIRST_RUN, DraftOption, ThroughputController
 from app.engine.costs import PassCosts
+from app.engine.settings import LONGEST_DRAFT
 from tests.engine.simulation import Machine
 
-STEADY = {width: 0.010 * (1 + 0.25 * (width - 1)) for width in range(1, LONGEST + 2)}
+STEADY = {width: 0.010 * (1 + 0.25 * (width - 1)) for width in range(1, LONGEST_DRAFT + 2)}
 # As quantised weights on a CPU: two positions cost twice one, eight less than six.
 JUMPING = {1: 7.2, 2: 15.5, 3: 19.5, 4: 22.6, 5: 27.1, 6: 29.0, 7: 29.2, 8: 28.4, 9: 34.3} | {
-    width: 34.3 + 1.4 * (width - 9) for width in range(10, LONGEST + 2)
+    width: 34.3 + 1.4 * (width - 9) for width in range(10, LONGEST_DRAFT + 2)
 }
 JUMPING = {width: cost / 1000 for width, cost in JUMPING.items()}
 # A proposer that is sure of itself, whatever comes of it.
-SURE = [0.95**position for position in range(1, LONGEST + 1)]
+SURE = [0.95**position for position in range(1, LONGEST_DRAFT + 1)]
 
 
 class Text:
@@ -97,7 +98,7 @@ def test_credit_comes_back_where_a_repetition_is_evident(costs: dict[int, float]
     while k := controller.choose([DraftOption("lookup", SURE)]).k:
         controller.observe(machine.make(k, 0))
     # The ledger is empty; from here on every guess is right.
-    certain = [0.998**position for position in range(1, LONGEST + 1)]
+    certain = [0.998**position for position in range(1, LONGEST_DRAFT + 1)]
     before, tokens = machine.spent, 0
     while tokens < 200:
         k = controller.choose([DraftOption("lookup", certain, hit_streak=run)]).k
@@ -108,5 +109,5 @@ def test_credit_comes_back_where_a_repetition_is_evident(costs: dict[int, float]
             before = machine.spent
             counted = tokens
     reached = (tokens - counted) / (machine.spent - before)
-    best = max((k + 1) / costs[k + 1] for k in range(LONGEST + 1))
+    best = max((k + 1) / costs[k + 1] for k in range(LONGEST_DRAFT + 1))
     assert reached > 0.9 * best

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.assembly import template_for
+from app.assembly.template import template_for
 from app.chat.message import Message
 from app.chat.prompt import encode
 from app.engine.control import ThroughputController

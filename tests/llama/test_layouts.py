@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.knowledge import Knowledge, knowledge_file
 from app.llama import layouts, trial
 from app.llama.build import build_and_cpu
 from app.llama.context import Context
@@ -20,6 +19,7 @@ from app.llama.model import Model
 from app.llama.probe_model import write_probe_model
 from app.llama.settings import ContextSettings, ModelSettings
 from app.llama.trial import try_model
+from app.measurements import Measurements, measurements_file
 
 LIVES = "import sys; sys.stdout.buffer.write(bytes({size}))"
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="no signals there")
@@ -89,7 +89,7 @@ def test_a_trial_that_hangs_is_made_again_another_time(
     child_is(monkeypatch, "import time; time.sleep(600)")
     monkeypatch.setattr(trial, "_PATIENCE", 0.2)
     assert amx().fault == "did not answer"
-    assert not Knowledge(knowledge_file()).get(f"amx {build_and_cpu()}")
+    assert not Measurements(measurements_file()).get(f"amx {build_and_cpu()}")
 
 
 def test_the_probes_own_model_computes_the_same_in_every_sound_layout(tmp_path: Path) -> None:

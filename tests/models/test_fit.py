@@ -16,6 +16,7 @@ import llama_cpp
 import numpy as np
 import pytest
 
+from app.assembly.machine import cpu_copies
 from app.llama.context import Context
 from app.llama.layouts import choose_layouts
 from app.llama.model import Model
@@ -23,7 +24,6 @@ from app.llama.native import native_log
 from app.llama.placement import buffers, forget_buffers
 from app.llama.quantise import FileType
 from app.llama.settings import ContextSettings
-from app.loading import cpu_copies
 from app.models.estimate import Parts, parts, repacked_types, snapshots_worth
 from app.models.fit import DEFAULT_CONTEXT, SMALLEST_CONTEXT, Memory, fit
 from app.models.gguf import Header, read_header

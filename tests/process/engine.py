@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from app.chat.message import Message
+from app.config.values import LoadSettings
 from app.engine.settings import Sampling
 from app.process.client import CHILD, EngineClient
-from app.process.messages import Command, Done, Event, Generate, Load, Loaded, Steps
+from app.process.commands import Command, Generate, Load
+from app.process.events import Done, Event, Loaded, Steps
 
 Kind = TypeVar("Kind")
 GREEDY = Sampling(temperature=0.0)
@@ -41,7 +43,7 @@ class Session:
                 return event
 
     def load(self, path: Path, **settings: object) -> Loaded:
-        self.send(Load(model=str(path), threads=1, **settings))  # type: ignore[arg-type]
+        self.send(Load(LoadSettings(name=str(path), threads=1, **settings)))  # type: ignore[arg-type]
         return self.until(Loaded)
 
     def reply(self, command: Generate) -> tuple[list[Steps], Done]:

@@ -10,7 +10,8 @@ import pytest
 from app.chat.message import Message
 from app.llama.model import Model
 from app.models.memory_words import way_back
-from app.process.messages import Cancel, Compare, Compared, Done, SetDraft, Steps, Switched
+from app.process.commands import Cancel, Compare, SetDraft
+from app.process.events import Compared, Done, Steps, Switched
 from tests.architectures import KINDS, Kind
 from tests.process.engine import ASK, GREEDY, Session, generate, serving
 

@@ -12,26 +12,20 @@ from pathlib import Path
 import pytest
 
 from app.chat.message import Message
-from app.process.messages import (
-    Cancel,
+from app.config.values import LoadSettings
+from app.process.commands import Cancel, Compare, Count, FindDrafts, Load, SetDraft, SetK, SetProposer
+from app.process.events import (
     Cancelled,
-    Compare,
     Compared,
-    Comparing,
     ComparisonEnded,
-    Count,
+    ComparisonProgress,
     Counted,
     Crashed,
     Done,
     Drafts,
     Failed,
-    FindDrafts,
-    LeftOut,
-    Load,
     Noted,
-    SetDraft,
-    SetK,
-    SetProposer,
+    Shortened,
     Steps,
     Switched,
     TooLong,
@@ -106,21 +100,21 @@ def test_the_oldest_exchanges_are_left_out_until_it_fits(tiny_path: Path) -> Non
     told = tuple(message for turn in turns for message in turn)
     with serving(tiny_path) as session:
         session.send(generate(3, messages=(*told, *ASK), shorten=True, max_tokens=4))
-        left_out = session.until(LeftOut)
+        left_out = session.until(Shortened)
         done = session.until(Done)
         room = 512 - done.finished.prompt_tokens
         # One more exchange, and the control tokens around it, would not have fitted.
         assert 0 < left_out.exchanges < 60 and 0 <= room < 60
         session.send(generate(4, messages=(*told, Message("user", "word " * 2000)), shorten=True))
         assert session.until(TooLong).identity == 4
-        assert [each.exchanges for each in session.seen if isinstance(each, LeftOut)][-1] == 60
+        assert [each.exchanges for each in session.seen if isinstance(each, Shortened)][-1] == 60
 
 
 def test_what_cannot_be_done_is_said_and_the_process_goes_on(tiny_path: Path, tmp_path: Path) -> None:
     with serving() as session:
         session.send(generate())
         assert "No model is loaded" in session.until(Failed).message
-        session.send(Load(model=str(tmp_path / "none.gguf"), identity=6))
+        session.send(Load(LoadSettings(str(tmp_path / "none.gguf")), identity=6))
         failed = session.until(Failed)
         assert failed.identity == 6 and "none.gguf" in failed.message
         session.load(tiny_path)
@@ -230,11 +224,11 @@ def test_a_comparison_that_is_stopped_ends_once_and_the_next_question_is_answere
     """Lost otherwise: the chat, which waits for the comparison's end."""
     with serving(write_tiny(tmp_path / "roomy.gguf", context=8192, end_scale=0.0)) as session:
         session.send(Compare(2, ASK, GREEDY, 1, ("off", "lookup", "auto"), 4, 7000))
-        while (grown := session.until(Comparing)).proposer != "lookup":
+        while (grown := session.until(ComparisonProgress)).proposer != "lookup":
             assert grown.proposer == "off"
         session.send(Cancel(2))
         assert session.until(Cancelled).identity == 2
-        told = [event for event in session.seen if isinstance(event, Comparing)]
+        told = [event for event in session.seen if isinstance(event, ComparisonProgress)]
         rows = [event for event in session.seen if isinstance(event, Compared)]
         # A reply that had not begun has no row.
         assert [row.proposer for row in rows][:2] == ["off", "lookup"]

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from app.config.fields import with_arguments
+from app.config.file import read_settings
 from app.engine.control import ThroughputController
 from app.engine.events import Finished, Pass, Request
 from app.engine.loop import Engine
@@ -18,8 +20,6 @@ from app.engine.settings import Sampling
 from app.llama.context import Context
 from app.llama.model import Model
 from app.llama.settings import ContextSettings
-from app.settings.file import read_settings
-from app.tui.run import with_arguments
 from proposers.base import Proposer
 from proposers.bridge import BridgedDraft
 from proposers.off import Off
@@ -262,6 +262,6 @@ def test_the_setting_reaches_the_engine(tmp_path: Path) -> None:
     """A switch in the settings, or on the command line of the chat, that changes nothing."""
     file = tmp_path / "settings.toml"
     file.write_text("[model]\nbridge = true\n")
-    assert read_settings(file).model.command().bridge
-    assert not read_settings(tmp_path / "none.toml").model.command().bridge
-    assert with_arguments(read_settings(tmp_path / "none.toml"), {"bridge": True}).model.command().bridge
+    assert read_settings(file).model.bridge
+    assert not read_settings(tmp_path / "none.toml").model.bridge
+    assert with_arguments(read_settings(tmp_path / "none.toml"), {"bridge": True}).model.bridge

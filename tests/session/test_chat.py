@@ -9,23 +9,26 @@ from typing import Any
 import pytest
 
 from app.chat.conversation import Answer, Conversation, Question
+from app.config.values import LoadSettings
 from app.engine.settings import Sampling
-from app.process.messages import (
+from app.process.commands import (
     Cancel,
-    Cancelled,
     Compare,
-    ComparisonEnded,
     Count,
-    Counted,
-    Crashed,
-    Event,
     FindDrafts,
     FindModels,
     Generate,
-    LeftOut,
     Load,
     SetDraft,
     SetProposer,
+)
+from app.process.events import (
+    Cancelled,
+    ComparisonEnded,
+    Counted,
+    Crashed,
+    Event,
+    Shortened,
     Switched,
     TooLong,
 )
@@ -65,7 +68,7 @@ class Desk:
             self.seen,
             deliver=self.events.append,
             keep=self.kept.append,
-            load=Load("model.gguf"),
+            load=LoadSettings("model.gguf"),
             wishes=wishes,
             proposer="auto",
             k=None,
@@ -225,14 +228,16 @@ def test_all_that_was_loaded_comes_back() -> None:
     desk.tell(Switched("draft", OPTIONS, "d.gguf", None))
     desk.chat.speculation.set_k(5)
     desk.tell(KILLED)
-    assert desk.engine.starts == 2 and desk.engine.load.draft == "d.gguf"
+    assert desk.engine.starts == 2 and desk.engine.load.settings.draft == "d.gguf"
     desk.tell(LOADED)
     desk.chat.enlarge(4096)
-    assert desk.engine.load == Load("model.gguf", draft="d.gguf", context_length=4096)
+    assert desk.engine.load.settings == LoadSettings("model.gguf", draft="d.gguf", context_length=4096)
     desk.tell(LOADED)
-    settings = Load("other.gguf")
+    settings = LoadSettings("other.gguf")
     desk.chat.reload(settings, replace(settings, threads=3))
-    assert desk.engine.load == Load("model.gguf", draft="d.gguf", context_length=4096, threads=3)
+    assert desk.engine.load.settings == LoadSettings(
+        "model.gguf", draft="d.gguf", context_length=4096, threads=3
+    )
     desk.tell(LOADED)
     desk.chat.send(FIRST)
     assert (desk.engine.generate.proposer, desk.engine.generate.k) == ("draft", 5)
@@ -259,7 +264,7 @@ def test_a_setting_that_loads_again_goes_on_with_the_reply() -> None:
     desk.chat.send(FIRST)
     desk.engine.reply("Half", reason=None)
     desk.hear()
-    desk.chat.reload(Load(), Load(threads=2))
+    desk.chat.reload(LoadSettings(), LoadSettings(threads=2))
     # What the old engine still says is nobody's.
     desk.reply("Late.")
     assert isinstance(desk.chat.state, Loading)
@@ -271,7 +276,7 @@ def test_another_model_takes_over_while_one_is_being_loaded() -> None:
     desk = Desk(loaded=False)
     desk.chat.send(FIRST)
     first = desk.chat.state.identity  # type: ignore[union-attr]
-    desk.chat.use_model(Load("small.gguf"))
+    desk.chat.use_model(LoadSettings("small.gguf"))
     assert Cancel(first) in desk.engine.sent
     desk.tell(replace(LOADED, identity=first))
     assert desk.sent == []
@@ -285,7 +290,7 @@ def test_a_model_that_cannot_be_loaded_leaves_the_question_for_the_next() -> Non
     desk.engine.fail(Load, "There is no such file.")
     desk.hear()
     assert isinstance(desk.chat.state, Stopped) and desk.seen.of("say")[-1] == "There is no such file."
-    desk.chat.use_model(Load("other.gguf"))
+    desk.chat.use_model(LoadSettings("other.gguf"))
     desk.tell(LOADED)
     assert desk.sent == ["First"]
 
@@ -349,7 +354,7 @@ def test_the_oldest_turns_are_dropped_by_one_command() -> None:
     desk.tell(TooLong(desk.engine.generate.identity, 9000, 8192, 8192))
     desk.chat.drop_oldest()
     assert desk.engine.generate.shorten
-    desk.tell(LeftOut(desk.engine.generate.identity, 7))
+    desk.tell(Shortened(desk.engine.generate.identity, 7))
     desk.reply("It fits.")
     assert desk.chat.conversation.unsent == 7
     assert [each.unsent for each in desk.kept][-1] == 7

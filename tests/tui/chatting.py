@@ -11,8 +11,8 @@ from typing import Any
 
 from textual.pilot import Pilot
 
-from app.process.messages import Loaded
-from app.settings.values import Settings
+from app.config.values import Settings
+from app.process.events import Loaded
 from app.tui.app import SpecchatApp
 from app.tui.options import ChatOptions
 from tests.tui.engine import LOADED, ScriptedEngine

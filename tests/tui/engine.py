@@ -6,29 +6,31 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from app.engine.events import Finished, FinishReason, Pass, Prefill, Tally
-from app.process.endings import Endings
-from app.process.messages import (
-    Asked,
+from app.process.commands import (
     Cancel,
     Command,
     Compare,
     Count,
+    FindDrafts,
+    FindModels,
+    Generate,
+    Load,
+    Quit,
+    SetDraft,
+    SetProposer,
+)
+from app.process.endings import Endings
+from app.process.events import (
+    Asked,
     Crashed,
     Done,
     Drafts,
     Event,
     Failed,
-    FindDrafts,
-    FindModels,
-    Generate,
-    Load,
     Loaded,
     Models,
-    Option,
-    Quit,
-    Reading,
-    SetDraft,
-    SetProposer,
+    PromptProgress,
+    ProposerOption,
     Step,
     Steps,
     Switched,
@@ -36,11 +38,11 @@ from app.process.messages import (
 )
 
 OPTIONS = (
-    Option("off", "plain decoding", None),
-    Option("lookup", "copies", None),
-    Option("draft", "a smaller model", "no draft model is loaded"),
-    Option("skip", "fewer layers", None),
-    Option("auto", "now lookup", None),
+    ProposerOption("off", "plain decoding", None),
+    ProposerOption("lookup", "copies", None),
+    ProposerOption("draft", "a smaller model", "no draft model is loaded"),
+    ProposerOption("skip", "fewer layers", None),
+    ProposerOption("auto", "now lookup", None),
 )
 # What answers what.
 ANSWERED: dict[type[Event], tuple[type[Command], ...]] = {
@@ -50,7 +52,7 @@ ANSWERED: dict[type[Event], tuple[type[Command], ...]] = {
     Drafts: (FindDrafts,),
     Models: (FindModels,),
 }
-LOADED = Loaded("Test Model", "/models/test.gguf", "llama 1M", 8192, 8192, OPTIONS, None)
+LOADED = Loaded("Test Model", "/models/test.gguf", 8192, 8192, OPTIONS, None)
 
 
 class ScriptedEngine:
@@ -64,16 +66,16 @@ class ScriptedEngine:
         self.starts = 0
         self.closed = False
         self._endings = Endings(lambda event: None)
-        self._runs = False
+        self.runs = False
 
     def start(self, deliver: Callable[[Event], None]) -> None:
         self.close()
         self.starts += 1
-        self._runs, self._endings = True, Endings(deliver)
+        self.runs, self._endings = True, Endings(deliver)
 
     def send(self, command: Command) -> None:
         self._endings.sent(command)
-        if not self._runs:
+        if not self.runs:
             self._endings.end_all("the engine has ended")
             return
         if not isinstance(command, Quit):
@@ -82,8 +84,8 @@ class ScriptedEngine:
         self.sent.append(replace(command, identity=0) if numberless else command)  # type: ignore
 
     def close(self) -> None:
-        self.closed = self._runs
-        self._runs = False
+        self.closed = self.runs
+        self.runs = False
         self._endings.end_all("the engine was ended")
 
     def tell(self, *events: Event) -> None:
@@ -94,7 +96,7 @@ class ScriptedEngine:
                 event = replace(event, identity=number)  # type: ignore
             self._endings.tell(event)
             if isinstance(event, Crashed):
-                self._runs = False
+                self.runs = False
                 self._endings.end_all(f"the engine {event.reason}")
 
     def fail(self, kind: type[Command], message: str) -> None:
@@ -120,10 +122,12 @@ class ScriptedEngine:
     def reply(self, *words: str, reason: FinishReason | None = "stop") -> None:
         """Answer the newest request word by word; reason None leaves the reply growing."""
         identity = self.generate.identity
-        self.tell(Reading(identity, Prefill(12, 12, 0)))
+        self.tell(PromptProgress(identity, Prefill(12, 12, 0)))
         steps = [step(word, number) for number, word in enumerate(words)]
         for each in steps:
             self.tell(Steps(identity, (each,)))
+        if reason == "stop":
+            self.tell(Steps(identity, (step("", 2),)))
         if reason is not None:
             self.tell(Done(identity, finished(steps, reason)))
 

@@ -27,7 +27,7 @@ import pyte
 
 from app.chat.conversation import Conversation
 from app.chat.store import Store
-from app.settings.file import settings_path
+from app.config.file import settings_path
 from app.tui.options import data_folder
 
 ROOT = Path(__file__).parents[2]

@@ -10,30 +10,25 @@ import pytest
 
 from app.chat.conversation import Answer, Conversation, Exchange, Question
 from app.chat.store import Store
+from app.config.values import ChatSettings, LoadSettings, LookSettings, SamplingSettings, Settings
 from app.engine.events import Prefill
-from app.process.messages import (
-    Cancel,
+from app.process.commands import Cancel, Compare, Count, Load, SetK, SetProposer
+from app.process.events import (
     Cancelled,
-    Compare,
     Compared,
     ComparisonEnded,
-    Count,
     Counted,
     Crashed,
     Done,
     Failed,
-    LeftOut,
-    Load,
-    Loading,
+    LoadProgress,
     Noted,
-    Reading,
-    SetK,
-    SetProposer,
+    PromptProgress,
+    Shortened,
     Steps,
     Switched,
     TooLong,
 )
-from app.settings.values import ChatSettings, LoadSettings, LookSettings, SamplingSettings, Settings
 from tests.tui.chatting import NARROW, chatting, run
 from tests.tui.engine import LOADED, OPTIONS, finished, step
 
@@ -45,8 +40,8 @@ def test_the_screen_is_there_before_the_model(tmp_path: Path) -> None:
         settings = Settings(model=LoadSettings(name="some.gguf", context_length=2048))
         async with chatting(tmp_path, settings, loaded=None) as chat:
             assert "ask, paste, @file" in chat.text
-            assert chat.engine.load == Load(model="some.gguf", context_length=2048)
-            chat.engine.tell(Loading("some.gguf", 0.42))
+            assert chat.engine.load.settings == LoadSettings("some.gguf", context_length=2048)
+            chat.engine.tell(LoadProgress("some.gguf", 0.42))
             await chat.settle()
             assert "42 %" in chat.text
             chat.engine.tell(LOADED)
@@ -132,7 +127,7 @@ def test_escape_stops_in_the_prefill_and_the_question_stays(tmp_path: Path) -> N
         async with chatting(tmp_path) as chat:
             await chat.ask("A long document")
             identity = chat.engine.generate.identity
-            chat.engine.tell(Reading(identity, Prefill(512, 4096, 0)))
+            chat.engine.tell(PromptProgress(identity, Prefill(512, 4096, 0)))
             await chat.settle()
             assert "4,096" in chat.text
             await chat.press("escape")
@@ -307,7 +302,7 @@ def test_a_prompt_that_does_not_fit_is_never_cut_silently(tmp_path: Path) -> Non
             assert "9,000 tokens" in chat.text and "8,192" in chat.text
             await chat.press("1")
             assert chat.engine.generate.shorten and len(chat.engine.generate.messages) == 7
-            chat.engine.tell(LeftOut(chat.engine.generate.identity, 2))
+            chat.engine.tell(Shortened(chat.engine.generate.identity, 2))
             chat.engine.reply("It fits.")
             await chat.settle()
             assert chat.app.chat.conversation.unsent == 2
@@ -323,7 +318,7 @@ def test_a_larger_context_or_a_shorter_message(tmp_path: Path) -> None:
             chat.engine.tell(TooLong(chat.engine.generate.identity, 9000, 8192, 32768))
             await chat.settle()
             await chat.press("1")  # nothing older could be dropped
-            assert chat.engine.load.context_length == 10240
+            assert chat.engine.load.settings.context_length == 10240
             asked = chat.engine.generate.identity
             chat.engine.tell(replace(LOADED, context_length=10240))
             await chat.settle()

@@ -14,7 +14,7 @@ from textual.widgets import Static
 
 from app.engine.events import Finished, FinishReason, Tally
 from app.engine.settings import Sampling
-from app.process.messages import Cancelled, Compared, Comparing, ComparisonEnded, Divergence, Failed
+from app.process.events import Cancelled, Compared, ComparisonEnded, ComparisonProgress, Divergence, Failed
 from app.process.report import Report, build
 from app.process.report_svg import as_svg
 from app.process.report_text import as_json, as_markdown, basis, cells, line, notes, verdict
@@ -203,7 +203,7 @@ def test_the_screen_fills_in_while_it_runs(tmp_path: Path) -> None:
             await opened(pilot)
             assert app.shown("table").count("waiting") == 4
             app.comparison.take(four()[0])
-            app.comparison.take(Comparing(1, "lookup", "text", 57, 9, 0.5, 3.0))
+            app.comparison.take(ComparisonProgress(1, "lookup", "text", 57, 9, 0.5, 3.0))
             await pilot.pause()
             table = app.shown("table")
             assert "100.0" in table and "57 tokens" in table and "114.0" in table
@@ -235,12 +235,12 @@ def test_two_replies_grow_side_by_side(tmp_path: Path) -> None:
                 for name, seconds in (("off", 1.0), ("skip", 0.5)):
                     news = f"[/b] line{number}\x1b[2J\n"
                     count = number + 1
-                    app.comparison.take(Comparing(1, name, news, count, 0, seconds * count, 9.0))
+                    app.comparison.take(ComparisonProgress(1, name, news, count, 0, seconds * count, 9.0))
             await pilot.pause()
             assert left.border_title == "plain (off) · 1.0 tok/s · 40.0 s · 1.00×"
             # It has drafted nothing so far.
             assert right.border_title == "skip · 2.0 tok/s · 20.0 s"
-            app.comparison.take(Comparing(1, "lookup", "text", 10, 4, 5.0, 9.0))
+            app.comparison.take(ComparisonProgress(1, "lookup", "text", 10, 4, 5.0, 9.0))
             assert "2.00×" in app.shown("table") and app.shown("table").count("1.00×") == 1
             await pilot.pause()
             await pilot.pause()
@@ -296,7 +296,7 @@ def test_what_comes_before_the_screen_is_drawn_is_shown(tmp_path: Path) -> None:
     async def body() -> None:
         app = Host(tmp_path)
         app.comparison.take(four()[0])
-        app.comparison.take(Comparing(1, "lookup", "text", 3, 0, 0.1, None))
+        app.comparison.take(ComparisonProgress(1, "lookup", "text", 3, 0, 0.1, None))
         app.comparison.take(Failed(1, "The engine ended: press F5 again."))
         async with app.run_test(size=(160, 50)) as pilot:
             await opened(pilot)

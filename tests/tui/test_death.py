@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from app.config.values import LoadSettings, SamplingSettings, Settings
 from app.process.client import EngineClient
-from app.settings.values import LoadSettings, SamplingSettings, Settings
 from app.tui.app import SpecchatApp
 from app.tui.options import ChatOptions
 from tests.dying import dying

@@ -12,7 +12,7 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
-from app.process.messages import Candidate
+from app.process.events import Candidate
 from app.tui.drafts.screen import DraftChoice, DraftScreen, entries
 from app.tui.theme import THEMES
 

@@ -8,8 +8,8 @@ from textual.events import Paste
 from textual.fuzzy import Matcher
 from textual.widgets._toast import Toast
 
-from app.process.messages import Generate, SetK, SetProposer
-from app.settings.file import read_settings
+from app.config.file import read_settings
+from app.process.commands import Generate, SetK, SetProposer
 from app.tui.actions import ACTIONS
 from app.tui.starters.starters import STARTERS
 from tests.tui.chatting import NARROW, Chatting, chatting, run
@@ -67,7 +67,7 @@ def test_commands_take_what_follows_them(tmp_path: Path) -> None:
             await command(chat, "/k 5")
             await command(chat, "/k auto")
             await command(chat, "/k x")
-            assert chat.engine.sent[-2:] == [SetK(5), SetK(None)] and "from 1 to 16" in chat.text
+            assert chat.engine.sent[-2:] == [SetK(5), SetK(None)] and "from 1 to 32" in chat.text
             await command(chat, "/temperature 0.3")
             await command(chat, "/temperature hot")
             await command(chat, "/theme light")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from app.settings.values import Settings
+from app.config.values import Settings
 from app.tui.actions import ACTIONS
 from app.tui.foot import FIRST
 from app.tui.keys import shown_key

@@ -21,11 +21,10 @@ from app.chat.store_rows import packed
 from app.cli import main
 from app.engine.events import Prefill
 from app.process import client
-from app.process.messages import (
+from app.process.commands import Command, Compare, FindDrafts, Generate, Load, SetProposer
+from app.process.events import (
     Asked,
     Candidate,
-    Command,
-    Compare,
     Compared,
     ComparisonEnded,
     Crashed,
@@ -33,14 +32,10 @@ from app.process.messages import (
     Done,
     Drafts,
     Failed,
-    FindDrafts,
-    Generate,
-    Load,
     Loaded,
-    Loading,
-    Option,
-    Reading,
-    SetProposer,
+    LoadProgress,
+    PromptProgress,
+    ProposerOption,
     Steps,
     Switched,
 )
@@ -78,10 +73,10 @@ def assert_harmless(terminal: Terminal) -> None:
 
 
 OPTIONS = (
-    Option("off", "plain", None),
-    Option("lookup", f"way-summary {HOSTILE}", None),
-    Option("draft", "smaller", f"way-option {HOSTILE}"),
-    Option("skip", "fewer", None),
+    ProposerOption("off", "plain", None),
+    ProposerOption("lookup", f"way-summary {HOSTILE}", None),
+    ProposerOption("draft", "smaller", f"way-option {HOSTILE}"),
+    ProposerOption("skip", "fewer", None),
 )
 
 
@@ -117,9 +112,9 @@ class HostileEngine(ScriptedEngine):
         if self._crashed:
             self.tell(Crashed("was killed by SIGKILL", f"way-details {HOSTILE}\n" * 3))
             return
-        self.tell(Loading(f"way-loading {HOSTILE}", 0.5))
+        self.tell(LoadProgress(f"way-loading {HOSTILE}", 0.5))
         name = f"way-model {HOSTILE}"
-        self.tell(Loaded(name, f"/way {HOSTILE}", f"way {HOSTILE}", 8192, 8192, OPTIONS, "d.gguf"))
+        self.tell(Loaded(name, f"/way {HOSTILE}", 8192, 8192, OPTIONS, "d.gguf"))
 
     def _switch(self, command: SetProposer) -> None:
         if command.name == "skip":
@@ -146,7 +141,7 @@ class HostileEngine(ScriptedEngine):
         steps = [
             step(text[at : at + 3], at, rejected=f"way-draft{CONTROLS}") for at in range(0, len(text), 3)
         ]
-        self.tell(Reading(identity, Prefill(12, 12, 0)))
+        self.tell(PromptProgress(identity, Prefill(12, 12, 0)))
         self.tell(Steps(identity, tuple(steps)))
         self.tell(Done(identity, finished(steps)))
 

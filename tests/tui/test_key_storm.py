@@ -13,35 +13,37 @@ from textual.events import Key, Paste, Resize
 from textual.geometry import Size
 from textual.screen import Screen
 
+from app.config.values import Settings
 from app.engine.events import Prefill
-from app.process.messages import (
-    Asked,
+from app.process.commands import (
     Cancel,
-    Cancelled,
-    Candidate,
     Command,
     Compare,
-    Compared,
-    Comparing,
-    ComparisonEnded,
     Count,
+    FindDrafts,
+    Generate,
+    Load,
+    SetDraft,
+    SetProposer,
+)
+from app.process.events import (
+    Asked,
+    Cancelled,
+    Candidate,
+    Compared,
+    ComparisonEnded,
+    ComparisonProgress,
     Counted,
     Done,
     Drafts,
     Event,
     Failed,
-    FindDrafts,
-    Generate,
-    Load,
-    Reading,
-    SetDraft,
-    SetProposer,
+    PromptProgress,
     Step,
     Steps,
     Switched,
     TooLong,
 )
-from app.settings.values import Settings
 from app.tui.actions import ACTIONS
 from app.tui.app import SpecchatApp
 from app.tui.dialogs.choice import ChoiceScreen
@@ -130,7 +132,7 @@ class Answering(ScriptedEngine):
         if fate < 0.15:
             yield Failed(identity, "It failed.")
             return
-        yield Reading(identity, Prefill(12, 12, 0))
+        yield PromptProgress(identity, Prefill(12, 12, 0))
         steps: list[Step] = []
         for number in range(self._dice.choice((0, 1, 8))):
             if identity in self._cancelled:
@@ -142,7 +144,7 @@ class Answering(ScriptedEngine):
 
     def _comparison(self, command: Compare) -> Iterable[Event]:
         for name in command.proposers:
-            yield Comparing(command.identity, name, "word", 1, 0, 0.1, None)
+            yield ComparisonProgress(command.identity, name, "word", 1, 0, 0.1, None)
             yield Compared(command.identity, name, finished([step("word")]), None, None)
             if command.identity in self._cancelled:
                 yield Cancelled(command.identity)

@@ -16,12 +16,13 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
+from app.config.values import LoadSettings, Settings
 from app.errors import SpecchatError
 from app.models.hub import HubFile, downloaded, hub_of
 from app.models.row import DraftOption, Listing, ModelRow, Partner, Room
 from app.models.transfer import DownloadProgress
-from app.process.messages import Cancel, Done, FindModels, Load, Models
-from app.settings.values import LoadSettings, Settings
+from app.process.commands import Cancel, FindModels, Load
+from app.process.events import Done, Models
 from app.tui.models.drawing import files, line, widths
 from app.tui.models.screen import ModelChoice, ModelScreen, arranged
 from app.tui.theme import THEMES
@@ -439,7 +440,9 @@ def test_the_chat_goes_on_with_another_model(tmp_path: Path) -> None:
             await chat.settle()
             await chat.type("pair")
             await chat.press("enter")
-            assert chat.engine.load == Load(model="/m/pair.gguf", draft="/m/d.gguf", threads=3)
+            assert chat.engine.load.settings == replace(
+                settings.model, name="/m/pair.gguf", draft="/m/d.gguf"
+            )
             chat.engine.tell(LOADED)
             await chat.settle()
             assert "Hello yourself." in chat.text and not (tmp_path / "settings.toml").exists()
@@ -462,7 +465,9 @@ def test_a_reply_that_is_being_made_is_kept(tmp_path: Path) -> None:
             await chat.settle()
             await chat.type("mine")
             await chat.press("enter")
-            assert chat.engine.sent[-2] == Cancel(identity) and chat.engine.load.model == "/m/mine.gguf"
+            assert (
+                chat.engine.sent[-2] == Cancel(identity) and chat.engine.load.settings.name == "/m/mine.gguf"
+            )
             steps = [step("Some", 0), step(" words", 1)]
             chat.engine.tell(Done(identity, finished(steps, "cancelled")), LOADED)
             await chat.settle()
@@ -488,6 +493,6 @@ def test_without_a_model_another_can_be_chosen(tmp_path: Path) -> None:
             await chat.settle()
             await chat.type("mine")
             await chat.press("enter")
-            assert chat.engine.load.model == "/m/mine.gguf"
+            assert chat.engine.load.settings.name == "/m/mine.gguf"
 
     run_chat(body)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.segment import Segment
 
-from app.process.messages import Steps
+from app.process.events import Steps
 from tests.tui.chatting import NARROW, WIDE, Chatting, chatting, run
 from tests.tui.engine import step
 

@@ -13,7 +13,7 @@ from textual.widget import Widget
 
 from app.colours import LOOKS
 from app.engine.events import ExpectedGain, Finished, Pass, Prefill, Tally
-from app.process.messages import Option
+from app.process.events import ProposerOption
 from app.session.figures import READY, EngineState, LiveFigures, PanelFigures
 from app.tui.panel.explain import ExplainScreen, explanations
 from app.tui.panel.panel import SpeculationPanel, title, why_lines
@@ -22,8 +22,8 @@ from app.tui.theme import DARK, LIGHT, THEMES
 
 HOSTILE = "\x1b[2J[/b]\u202e\x07\n[@click=app.quit]x[/]\x1b]52;c;aGk=\x07"
 OPTIONS = (
-    Option("lookup", "copies earlier text", None),
-    Option("draft", "a smaller model", "No draft model is loaded: choose one."),
+    ProposerOption("lookup", "copies earlier text", None),
+    ProposerOption("draft", "a smaller model", "No draft model is loaded: choose one."),
 )
 LOADING = EngineState("loading", "model.gguf", 0.35)
 
@@ -107,7 +107,7 @@ def shown(
     figures: PanelFigures,
     state: EngineState = READY,
     size: tuple[int, int] = (160, 50),
-    options: tuple[Option, ...] = OPTIONS,
+    options: tuple[ProposerOption, ...] = OPTIONS,
     theme: str = "dark",
 ) -> str:
     panel = SpeculationPanel()
@@ -398,13 +398,13 @@ def test_the_strip_is_two_lines_on_the_screen_and_a_click_asks_for_more() -> Non
 @pytest.mark.parametrize("size", [(160, 50), (80, 24)])
 def test_foreign_names_do_no_harm(size: tuple[int, int]) -> None:
     """Else: a file's name acts on the terminal, becomes a link, or ends the app."""
-    options = (Option(HOSTILE, HOSTILE, HOSTILE),)
+    options = (ProposerOption(HOSTILE, HOSTILE, HOSTILE),)
     text = shown(live(HOSTILE).snapshot(), EngineState("loading", HOSTILE, 0.5), size, options)
     text += "".join(strip_shown(live(HOSTILE).snapshot(), EngineState("loading", HOSTILE, 0.5), size[0]))
     assert "[2J[/b] [@click" in text
     assert not any(character in text for character in "\x1b\x07\u202e")
     wide = "漢字" * 40
-    assert "漢字" in shown(live(wide).snapshot(), READY, size, (Option(wide, "", wide),))
+    assert "漢字" in shown(live(wide).snapshot(), READY, size, (ProposerOption(wide, "", wide),))
 
 
 def test_a_panel_that_does_not_fit_scrolls_by_keyboard() -> None:

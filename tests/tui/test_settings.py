@@ -11,9 +11,9 @@ from textual.binding import Binding
 from textual.pilot import Pilot
 from textual.widgets import ContentSwitcher, Input, Static, TextArea
 
-from app.process.messages import Option
-from app.settings.fields import FIELDS, default
-from app.settings.values import ChatSettings, LoadSettings, SamplingSettings, Settings
+from app.config.fields import FIELDS, default
+from app.config.values import ChatSettings, LoadSettings, SamplingSettings, Settings
+from app.process.events import ProposerOption
 from app.tui.actions import BY_NAME
 from app.tui.settings.remap import KeyList, KeyWanted
 from app.tui.settings.row import Options, Row
@@ -37,7 +37,7 @@ class Host(App[None]):
         self.spoiled = False
 
     def on_mount(self) -> None:
-        options = (Option("draft", "", "no [/b] draft is loaded."),)
+        options = (ProposerOption("draft", "", "no [/b] draft is loaded."),)
         self.push_screen(SettingsScreen(self._shown, options), self.results.append)
 
     def on_settings_screen_preview(self, message: SettingsScreen.Preview) -> None:

@@ -14,7 +14,7 @@ from textual.selection import Selection
 from app.chat.conversation import Answer, Conversation, End, Exchange, Figures, Question
 from app.chat.documents import Document
 from app.engine.events import Pass
-from app.process.messages import Step
+from app.process.events import Step
 from app.tui.theme import THEMES, token_style
 from app.tui.transcript.transcript import LAID_OUT, Transcript
 

@@ -29,10 +29,10 @@ from hypothesis.stateful import (
 
 from app.chat.conversation import Question
 from app.chat.store import Store
+from app.config.values import LoadSettings, SamplingSettings, Settings
 from app.process.client import EngineClient
-from app.process.messages import SetDraft, SetProposer
+from app.process.commands import SetDraft, SetProposer
 from app.session import state
-from app.settings.values import LoadSettings, SamplingSettings, Settings
 from app.tui.app import SpecchatApp
 from app.tui.options import ChatOptions
 from tests.tiny import write_tiny

@@ -19,8 +19,8 @@ from app.chat.gate import clean
 from app.engine.events import times_plain
 from app.engine.settings import Sampling
 from app.errors import SpecchatError
-from app.process.messages import Cancelled, Compared, Comparing, ComparisonEnded, Failed
-from app.process.report import Report, Row, build
+from app.process.events import Cancelled, Compared, ComparisonEnded, ComparisonProgress, Failed
+from app.process.report import Report, ReportRow, build
 from app.process.report_svg import as_svg
 from app.process.report_text import (
     HEADINGS,
@@ -38,7 +38,7 @@ from app.tui.compare.picture import bars
 from app.tui.dialogs.dialogue import Dialogue
 
 WIDE = 110
-News = Comparing | Compared
+News = ComparisonProgress | Compared
 End = ComparisonEnded | Cancelled | Failed
 _ENDED = {ComparisonEnded: "done", Cancelled: "stopped", Failed: "failed"}
 _FORMATS = {"md": as_markdown, "json": as_json, "svg": as_svg}
@@ -140,7 +140,7 @@ class CompareScreen(Dialogue[None]):
         self._folder = folder or Path.cwd()
         self._compared: tuple[Compared, ...] = ()
         # The last news of each reply, and the texts.
-        self._growing: dict[str, Comparing] = {}
+        self._growing: dict[str, ComparisonProgress] = {}
         self._texts: dict[str, str] = {}
         self._latest = ""
         self._left: float | None = None
@@ -177,7 +177,7 @@ class CompareScreen(Dialogue[None]):
 
     def take(self, event: News | End) -> None:
         """What the engine tells of the comparison."""
-        if isinstance(event, Comparing):
+        if isinstance(event, ComparisonProgress):
             name = self._latest = event.proposer
             self._growing[name] = event
             self._texts[name] = self._texts.get(name, "") + clean(event.text)
@@ -255,7 +255,7 @@ class CompareScreen(Dialogue[None]):
             return "stopping …"
         return "reading the prompt …" if self._left is None else f"about {self._left:.0f} s left"
 
-    def _figures(self, name: str, row: Row | None) -> str:
+    def _figures(self, name: str, row: ReportRow | None) -> str:
         """A column's tokens per second, seconds of decoding, and what they come to."""
         growing = self._growing.get(name)
         if growing is None or not growing.seconds:
@@ -264,7 +264,7 @@ class CompareScreen(Dialogue[None]):
         ratio = self._ratio(growing) if row is None or row.problem else speedup(row)
         return told if ratio == "–" else f"{told} · {ratio}"
 
-    def _ratio(self, growing: Comparing) -> str:
+    def _ratio(self, growing: ComparisonProgress) -> str:
         """What a reply that grows comes to so far, over what there is of the plain one."""
         plain = self._growing.get("off")
         if plain is None or not plain.tokens or not growing.seconds:
@@ -273,7 +273,7 @@ class CompareScreen(Dialogue[None]):
         ratio = times_plain((growing.proposer,), growing.drafted, speed, plain.seconds / plain.tokens)
         return "–" if ratio is None else f"{ratio:.2f}×"
 
-    def _lines(self, rows: dict[str, Row]) -> list[Content]:
+    def _lines(self, rows: dict[str, ReportRow]) -> list[Content]:
         lines = [Content.styled(line(HEADINGS), "$muted")]
         for name in self._proposers:
             row, growing = rows.get(name), self._growing.get(name)

@@ -15,7 +15,7 @@ from textual.widgets import OptionList, Static
 from textual.widgets.option_list import Option
 
 from app.chat.gate import clean
-from app.process.messages import Candidate
+from app.process.events import Candidate
 from app.tui.dialogs.picker import Picker, is_path, one_line
 from app.tui.dialogs.text import wrap
 

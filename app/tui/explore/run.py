@@ -13,8 +13,8 @@ from textual.app import App
 from textual.binding import Binding, BindingType
 
 from app.arguments import Parser, whole
+from app.config.file import read_settings, settings_path
 from app.errors import UsageError
-from app.settings.file import read_settings, settings_path
 from app.tui.explore.scenarios import LONGEST, read_curves
 from app.tui.explore.screen import ExploreScreen
 from app.tui.theme import THEMES

@@ -15,7 +15,7 @@ from textual.theme import Theme
 from app.chat.gate import clean
 from app.engine.control import LEAST_GAIN
 from app.engine.events import Pause, Refusal
-from app.process.messages import Option
+from app.process.events import ProposerOption
 from app.session.figures import READY, EngineState, PanelFigures
 from app.tui.actions import BY_NAME
 from app.tui.panel.drawing import (
@@ -76,7 +76,7 @@ class SpeculationPanel(ScrollView):
         super().__init__(id=id, classes=classes)
         self._figures = PanelFigures()
         self._state = READY
-        self._options: tuple[Option, ...] = ()
+        self._options: tuple[ProposerOption, ...] = ()
         self._unavailable: list[Content] = []
         self._lines: list[Content] = []
 
@@ -87,7 +87,7 @@ class SpeculationPanel(ScrollView):
         self._wrap()
         self._draw()
 
-    def show(self, figures: PanelFigures, state: EngineState, options: Sequence[Option]) -> None:
+    def show(self, figures: PanelFigures, state: EngineState, options: Sequence[ProposerOption]) -> None:
         """Show these in place of all that was shown, in one refresh."""
         self._figures, self._state = figures, state
         if tuple(options) != self._options:
@@ -276,7 +276,7 @@ def why_lines(figures: PanelFigures, theme: str) -> list[Content]:
     return [Content.assemble((f"predicted gain, {which} pass", "$muted")), *lines]
 
 
-def unavailable_lines(options: Sequence[Option], width: int) -> list[Content]:
+def unavailable_lines(options: Sequence[ProposerOption], width: int) -> list[Content]:
     """Which proposers cannot be chosen now, and why. Apart, as it changes seldom and costs most."""
     width = min(width, WIDEST)
     lines: list[Content] = []

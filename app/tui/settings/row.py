@@ -17,7 +17,7 @@ from textual.widget import Widget
 from textual.widgets import Input, Static, TextArea
 
 from app.chat.gate import clean
-from app.settings.fields import Field, Value, choices_of, typed
+from app.config.fields import Field, Value, choices_of, typed
 
 _SWITCH = ("off", "on")
 _BETWEEN_FIELDS: list[BindingType] = [

@@ -15,9 +15,9 @@ from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Footer, Static
 
-from app.process.messages import Option
-from app.settings.fields import FIELDS, Field, get, put
-from app.settings.values import Settings
+from app.config.fields import FIELDS, Field, get, put
+from app.config.values import Settings
+from app.process.events import ProposerOption
 from app.tui.dialogs.dialogue import Dialogue
 from app.tui.settings.remap import KeyList
 from app.tui.settings.row import Options, Row
@@ -53,7 +53,7 @@ class SettingsScreen(Dialogue[Settings | None]):
             super().__init__()
             self.theme = theme
 
-    def __init__(self, settings: Settings, options: Sequence[Option] = ()) -> None:
+    def __init__(self, settings: Settings, options: Sequence[ProposerOption] = ()) -> None:
         super().__init__()
         self._before = settings
         self._settings = settings

@@ -9,7 +9,7 @@ from app.chat.conversation import Answer
 from app.chat.earned import sentence
 from app.chat.gate import clean
 from app.chat.thinking import Part, split
-from app.process.messages import Step
+from app.process.events import Step
 from app.tui.transcript.colouring import Level, Trail, TrailInk, legend
 from app.tui.transcript.ending import cut_short, ending
 from app.tui.transcript.flow import Line, Run, flow, items

@@ -11,7 +11,7 @@ from rich.style import Style
 
 from app.chat.gate import clean
 from app.colours import LOOKS, OWN
-from app.settings.values import Marked
+from app.config.values import Marked
 from app.tui.theme import token_style
 from app.tui.transcript.flow import Run
 

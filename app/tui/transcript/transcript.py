@@ -14,7 +14,7 @@ from textual import events
 from textual.message import Message
 
 from app.chat.conversation import Answer, Conversation, Exchange, Question
-from app.process.messages import Step
+from app.process.events import Step
 from app.tui.transcript.answer import AnswerLines, Drawing, Keys
 from app.tui.transcript.colouring import Level
 from app.tui.transcript.exchange import VERSION, ExchangeLines, Note, NoteKind, version_step

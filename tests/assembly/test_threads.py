@@ -7,18 +7,19 @@ from pathlib import Path
 
 import pytest
 
-from app import threads as threads_module
-from app.assembly import Assembly, Setup
+from app.assembly import threads as threads_module
+from app.assembly.assembly import Assembly
+from app.assembly.threads import follow_threads
+from app.config.values import LoadSettings
 from app.engine.events import Finished, Request
 from app.engine.loop import Engine
 from app.engine.settings import Sampling
 from app.engine.thread_choice import ThreadChoice
-from app.knowledge import Knowledge
 from app.llama.context import Context
 from app.llama.model import Model
 from app.llama.settings import ContextSettings
 from app.llama.threads import Threads
-from app.threads import follow_threads
+from app.measurements import Measurements
 
 
 @pytest.fixture(autouse=True)
@@ -35,8 +36,8 @@ def answer(engine: Engine) -> tuple[int, ...]:
 
 def test_a_number_that_a_person_set_is_never_changed(tiny_path: Path) -> None:
     """Lost otherwise: the cores that were to be left to something else."""
-    setup = Setup(model=str(tiny_path), context_settings=ContextSettings(threads=1))
-    with Assembly(setup, stop=lambda: False) as assembly:
+    settings = LoadSettings(str(tiny_path), threads=1)
+    with Assembly(settings, stop=lambda: False) as assembly:
         engine = assembly.engine("lookup")
         assert engine.threads is None
         answer(engine)
@@ -45,7 +46,7 @@ def test_a_number_that_a_person_set_is_never_changed(tiny_path: Path) -> None:
 
 def test_the_rest_is_measured_and_followed(tiny_path: Path) -> None:
     """Lost otherwise: half the speed on a machine that others use too."""
-    with Assembly(Setup(model=str(tiny_path)), stop=lambda: False) as assembly:
+    with Assembly(LoadSettings(name=str(tiny_path)), stop=lambda: False) as assembly:
         engine = assembly.engine("lookup")
         assert engine.threads is not None and engine.target.threads == engine.threads.first
 
@@ -54,29 +55,29 @@ def test_what_was_measured_is_remembered_for_this_model_and_these_settings(
     tiny_path: Path, tmp_path: Path
 ) -> None:
     """Lost otherwise: a whole measurement at each start, or the numbers of another model."""
-    file = tmp_path / "knowledge.json"
+    file = tmp_path / "measurements.json"
     with Model(tiny_path) as model, Context(model, 64) as context:
-        choice = follow_threads(context, "one", Knowledge(file))
+        choice = follow_threads(context, "one", Measurements(file))
     assert choice is not None
-    ((name, numbers),) = Knowledge(file)._known.items()
+    ((name, numbers),) = Measurements(file)._known.items()
     assert numbers == choice.first and " one " in name
     with Model(tiny_path) as model, Context(model, 64, ContextSettings(exact=True)) as context:
-        follow_threads(context, "one", Knowledge(file))
-        follow_threads(context, "two", Knowledge(file))
-    assert len(Knowledge(file)._known) == 3
+        follow_threads(context, "one", Measurements(file))
+        follow_threads(context, "two", Measurements(file))
+    assert len(Measurements(file)._known) == 3
 
 
 def test_nonsense_that_is_remembered_is_measured_anew(tiny_path: Path, tmp_path: Path) -> None:
     """Lost otherwise: the program, to a damaged file."""
-    knowledge = Knowledge(tmp_path / "knowledge.json")
+    measurements = Measurements(tmp_path / "measurements.json")
     with Model(tiny_path) as model, Context(model, 64) as context:
-        follow_threads(context, "one", knowledge)
-        (name,) = knowledge._known
+        follow_threads(context, "one", measurements)
+        (name,) = measurements._known
         for nonsense in ((), (1.0,), (0.0, 0.0), (1e9, 2.0), (1.5, 1.0)):
-            knowledge.put(name, nonsense)
-            choice = follow_threads(context, "one", knowledge)
+            measurements.put(name, nonsense)
+            choice = follow_threads(context, "one", measurements)
             assert choice is not None and set(choice.first) <= {1, 2}
-            assert knowledge.get(name) == choice.first
+            assert measurements.get(name) == choice.first
 
 
 class Restless(ThreadChoice):
@@ -95,8 +96,8 @@ class Restless(ThreadChoice):
 @pytest.mark.parametrize("exact", [False, True])
 def test_a_reply_is_the_same_whatever_the_threads(exact: bool, tiny_path: Path) -> None:
     """Lost otherwise: the promise of exact mode, to a busy machine."""
-    setup = Setup(model=str(tiny_path), context_settings=ContextSettings(threads=1, exact=exact))
-    with Assembly(setup, stop=lambda: False) as assembly:
+    settings = LoadSettings(str(tiny_path), threads=1, exact=exact)
+    with Assembly(settings, stop=lambda: False) as assembly:
         engine = assembly.engine("lookup")
         fixed = answer(engine)
         engine.threads = Restless()
@@ -105,7 +106,7 @@ def test_a_reply_is_the_same_whatever_the_threads(exact: bool, tiny_path: Path) 
 
 def test_a_curve_of_changed_threads_is_not_remembered(tiny_path: Path) -> None:
     """Lost otherwise: the costs of a busy machine, taken for those of a quiet one at the next start."""
-    with Assembly(Setup(model=str(tiny_path)), stop=lambda: False) as assembly:
+    with Assembly(LoadSettings(name=str(tiny_path)), stop=lambda: False) as assembly:
         engine = assembly.engine("lookup")
         engine.calibrate([1])
         before = engine.target.threads
@@ -114,6 +115,6 @@ def test_a_curve_of_changed_threads_is_not_remembered(tiny_path: Path) -> None:
         assert not assembly.engine("lookup").controller.measured
         engine.target.use_threads(before)
         assembly.remember(engine)
-    with Assembly(Setup(model=str(tiny_path)), stop=lambda: False) as assembly:
+    with Assembly(LoadSettings(name=str(tiny_path)), stop=lambda: False) as assembly:
         again = assembly.engine("lookup")
         assert again.controller.measured or again.target.threads != before

@@ -1,7 +1,7 @@
-"""What was learned on this machine, kept between runs: what passes cost, what was accepted, what crashes.
+"""What was measured on this machine, kept between runs: what passes cost, what was accepted, what crashes.
 
-It may be lost, stale or damaged at any time: then it is learned again. Whatever it says, the ledger
-bounds what a wrong choice costs.
+The file may be lost, stale or damaged at any time: then it is measured again. Whatever it says, the
+controller's ledger limits what a wrong choice costs.
 """
 
 from __future__ import annotations
@@ -16,25 +16,25 @@ from pathlib import Path
 import platformdirs
 
 VERSION = 1
-# Sets that are kept: the oldest make room.
+# As many sets are kept; the oldest make room.
 _MOST = 200
 
 
 def cache_folder() -> Path:
-    """Where everything is kept that can be made again."""
+    """The folder for everything that can be made again."""
     return Path(platformdirs.user_cache_dir("specchat", appauthor=False))
 
 
-def knowledge_file() -> Path:
-    """What was learned on this machine."""
-    return cache_folder() / "knowledge.json"
+def measurements_file() -> Path:
+    """The file of what was measured on this machine."""
+    return cache_folder() / "measurements.json"
 
 
-class Knowledge:
-    """A file of lists of numbers by name, read whole and written whole."""
+class Measurements:
+    """Lists of numbers by name, in a file that is read and written whole."""
 
     def __init__(self, path: Path) -> None:
-        """Read `path`; what is not there, of another version or unreadable is nothing."""
+        """Read `path`. A file that is missing, unreadable or of another version counts as empty."""
         self._path = path
         self._known = _read(path)
         self._written = dict(self._known)
@@ -49,8 +49,8 @@ class Knowledge:
         self._known[name] = tuple(numbers)
 
     def save(self) -> None:
-        """Write what is new beside what other runs wrote meanwhile; a folder that cannot be written keeps
-        nothing, which must not stop anyone from chatting."""
+        """Add what is new to what other runs wrote meanwhile. A folder that cannot be written keeps nothing,
+        which must not stop anyone from chatting."""
         new = {name: numbers for name, numbers in self._known.items() if self._written.get(name) != numbers}
         if not new:
             return

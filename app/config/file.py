@@ -1,19 +1,20 @@
-"""settings.toml: where it is, reading it, and faults told with their line."""
+"""settings.toml: where it is, how it is read, and faults with their line."""
 
 from __future__ import annotations
 
 import re
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import platformdirs
 
 from app.chat.gate import clean
+from app.config.fields import BY_PATH, FIELDS, SECTIONS, adopt, nearest, put, shown
+from app.config.values import Settings
 from app.errors import SpecchatError
-from app.settings.fields import BY_PATH, FIELDS, SECTIONS, adopt, nearest, put, shown
-from app.settings.scan import line_of, scan
-from app.settings.values import Settings
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -26,7 +27,7 @@ _FAULT = re.compile(
 
 
 def settings_path() -> Path:
-    """Where the settings of this person are."""
+    """Where this person's settings are."""
     return Path(platformdirs.user_config_dir("specchat", appauthor=False)) / "settings.toml"
 
 
@@ -40,7 +41,7 @@ def read_text(path: Path) -> str:
         reason = error.strerror or str(error)
         raise SpecchatError(f"The settings {clean(str(path))} cannot be read: {reason}.") from error
     try:
-        # Some editors put a byte order mark before the text, which is no TOML.
+        # Some editors begin a file with a byte order mark, which is not TOML.
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
@@ -48,15 +49,13 @@ def read_text(path: Path) -> str:
 
 
 def read_settings(path: Path) -> Settings:
-    """The settings in that file, the defaults where there is none.
-
-    Raises SpecchatError that names the line where something in it is wrong.
-    """
+    """The settings in that file, the defaults where there is none. Raises SpecchatError that names the line
+    of what is wrong."""
     return parse_settings(read_text(path), path.name)
 
 
 def parse_settings(text: str, name: str = "settings.toml") -> Settings:
-    """The settings that a file of that name and text holds. Raises SpecchatError as read_settings does."""
+    """The settings in this text; `name`: of the file. Raises SpecchatError as read_settings does."""
     settings = Settings()
     for section, content in load_toml(text, name).items():
         if section not in SECTIONS:
@@ -85,11 +84,11 @@ def parse_settings(text: str, name: str = "settings.toml") -> Settings:
 
 
 def load_toml(text: str, name: str) -> dict[str, object]:
-    """The file as tomllib gives it. Raises SpecchatError with the line of what is not TOML."""
+    """The text as tomllib reads it. Raises SpecchatError with the line of what is not TOML."""
     try:
         data: dict[str, object] = tomllib.loads(text)
         return data
-    # Of a number of thousands of digits, and of thousands of brackets, Python itself complains.
+    # Python itself complains of a number with thousands of digits, and of thousands of brackets.
     except (ValueError, RecursionError) as error:
         match = _FAULT.fullmatch(str(error))
         what = match["what"] if match else "Too large a value or too many brackets"
@@ -101,9 +100,32 @@ def load_toml(text: str, name: str) -> dict[str, object]:
         ) from error
 
 
+def line_of(text: str, path: Sequence[str]) -> int:
+    """The number of the line, from 1, that first names the key or table at `path`, in a text that is TOML.
+
+    tomllib gives values without their lines. So lines are put together until they are a statement, which is
+    parsed below the header of its table.
+    """
+    lines, begin, header = list(StringIO(text)), 0, ""
+    for end in range(1, len(lines) + 1):
+        statement = "".join(lines[begin:end])
+        if statement.lstrip().startswith("["):
+            header, statement = statement, ""
+        try:
+            found: object = tomllib.loads(header + statement)
+        except ValueError:
+            # The value goes on in the next line.
+            continue
+        for key in path:
+            found = found.get(key) if isinstance(found, dict) else None
+        if found is not None:
+            return begin + 1
+        begin = end
+    return 1
+
+
 def _fault(text: str, name: str, path: tuple[str, ...], message: str) -> SpecchatError:
-    offset = next((each.key for each in scan(text) if each.path[: len(path)] == path), 0)
-    return SpecchatError(f"{clean(name)} line {line_of(text, offset)}: {message}")
+    return SpecchatError(f"{clean(name)} line {line_of(text, path)}: {message}")
 
 
 def _unknown_section(name: str) -> str:
@@ -127,7 +149,7 @@ def _unknown_key(section: str, name: str) -> str:
 
 
 def _named(name: str) -> str:
-    """A key as its writer wrote it, made safe and short."""
+    """A key as it was written, made safe and short."""
     return " ".join(clean(name).split())[:40]
 
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from app.process.messages import Done, FindModels, Load, Models, Steps
+from app.config.values import LoadSettings
+from app.process.commands import FindModels, Load
+from app.process.events import Done, Models, Steps
 from tests.process.engine import generate, serving
 from tests.tiny import write_tiny
 
@@ -23,7 +25,7 @@ def test_models_are_listed_without_a_model(tmp_path: Path) -> None:
     """Lost otherwise: after a model that cannot be loaded no other can be chosen."""
     write_tiny(tmp_path / "some.gguf")
     with serving() as session:
-        session.send(Load(model=str(tmp_path / "gone.gguf")))
+        session.send(Load(LoadSettings(str(tmp_path / "gone.gguf"))))
         session.send(FindModels((str(tmp_path),)))
         listing = session.until(Models).listing
     rows = {row.name: row for row in listing.rows}

@@ -11,17 +11,21 @@ from pathlib import Path
 
 import pytest
 
-from app import assembly as assembly_module
-from app.assembly import Assembly, Setup
-from app.knowledge import knowledge_file
+from app.assembly import loader as loader_module
+from app.assembly import proposers as proposers_module
+from app.assembly.assembly import Assembly
+from app.assembly.attempts import open_smaller
+from app.assembly.machine import memory_of
+from app.config.values import LoadSettings
 from app.llama import model as model_module
 from app.llama.context import Context
 from app.llama.devices import Device
 from app.llama.model import MemoryShort, Model
 from app.llama.settings import ContextSettings, FlashAttention, ModelSettings
-from app.loading import memory_of, open_smaller
+from app.measurements import measurements_file
 from app.models.fit import Memory
-from app.process.messages import Event, Failed, Load, Loaded, Noted, Task
+from app.process.commands import Load, Task
+from app.process.events import Event, Failed, Loaded, Noted
 from app.process.service import Service
 from tests.architectures import write_architecture
 from tests.measured import prefer
@@ -32,14 +36,14 @@ PLENTY = 1 << 40
 # Loads a model, then forbids this process to grow by more than some megabytes, then makes the engine.
 LIMITED = """
 import resource, sys
-from app.assembly import Assembly, Setup
+from app.assembly.assembly import Assembly
+from app.config.values import LoadSettings
 from app.errors import SpecchatError
 from app.llama.settings import ContextSettings
 
 path, megabytes, needed, asked, attention = sys.argv[1:]
-settings = ContextSettings(flash_attention=attention)
-setup = Setup(model=path, context_length=int(asked) or None, context_settings=settings)
-with Assembly(setup, stop=lambda: False, say=print) as assembly:
+settings = LoadSettings(path, context_length=int(asked) or None, flash_attention=attention)
+with Assembly(settings, stop=lambda: False, say=print) as assembly:
     with open("/proc/self/status") as file:
         size = next(int(line.split()[1]) * 1024 for line in file if line.startswith("VmSize:"))
     limit = size + int(megabytes) * 1_000_000
@@ -96,23 +100,24 @@ def test_flash_attention_is_used_after_all_where_the_memory_is_refused_without(
 ) -> None:
     """Lost otherwise: half of the context, for speed."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    prefer("off", knowledge_file())
+    prefer("off", measurements_file())
     *said, made = limited(long_path, 800, 0, 250_000, "auto")
     assert made == "made 250000" and "did not fit" not in "".join(said)
 
 
 def with_memory(monkeypatch: pytest.MonkeyPatch, memory: Memory) -> None:
-    monkeypatch.setattr(assembly_module, "machine_memory", lambda rpc: memory)
+    for module in (loader_module, proposers_module):
+        monkeypatch.setattr(module, "machine_memory", lambda rpc: memory)
 
 
 def test_the_context_is_what_fits(long_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lost otherwise: the process, which Linux ends when it uses what it was given."""
     with_memory(monkeypatch, Memory(206_500_000))
     said: list[str] = []
-    with Assembly(Setup(model=str(long_path)), stop=lambda: False, say=said.append) as assembly:
+    with Assembly(LoadSettings(name=str(long_path)), stop=lambda: False, say=said.append) as assembly:
         capacity = assembly.engine("off").target.capacity
         assert 512 <= capacity < 8192 and capacity % 256 == 0
-        assert assembly.context_length() == capacity
+        assert assembly.loader.context_length() == capacity
     (line,) = said
     assert line.startswith(f"The context is {capacity:,} tokens: 8,192 need about 0.0 GB")
 
@@ -125,8 +130,8 @@ def test_windows_are_cut_short_where_the_context_would_be(
     capacities = []
     for memory, exact, whole in ((260, False, False), (260, True, True), (8000, False, True)):
         with_memory(monkeypatch, Memory(memory * 1_000_000))
-        setup = Setup(model=str(path), context_settings=ContextSettings(exact=exact))
-        with Assembly(setup, stop=lambda: False) as assembly:
+        settings = LoadSettings(str(path), exact=exact)
+        with Assembly(settings, stop=lambda: False) as assembly:
             target = assembly.engine("lookup", needed=32768).target
         assert target.copies != whole
         capacities.append(target.capacity)
@@ -136,10 +141,11 @@ def test_windows_are_cut_short_where_the_context_would_be(
 def test_what_was_asked_for_is_tried_with_a_warning(long_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lost otherwise: a chat that would have worked, to a mere estimate."""
     with_memory(monkeypatch, Memory(1_000_000))
-    for setup in (Setup(model=str(long_path), context_length=600), Setup(model=str(long_path))):
+    for length in (600, None):
         said: list[str] = []
-        with Assembly(setup, stop=lambda: False, say=said.append) as assembly:
-            assert assembly.engine("lookup").target.capacity == (setup.context_length or 512)
+        settings = LoadSettings(str(long_path), context_length=length)
+        with Assembly(settings, stop=lambda: False, say=said.append) as assembly:
+            assert assembly.engine("lookup").target.capacity == (length or 512)
         (line,) = said
         assert line.startswith("The model needs about 0.0 GB and 0.0 GB are free: choose a smaller")
 
@@ -148,9 +154,9 @@ def test_the_draft_counts(long_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with_memory(monkeypatch, Memory(206_500_000))
     lengths = []
     for draft in (None, str(long_path), "nowhere.gguf"):
-        setup = Setup(model=str(long_path), draft=draft, context_settings=ContextSettings(cache_type="q8_0"))
-        with Assembly(setup, stop=lambda: False) as assembly:
-            lengths.append(assembly.context_length())
+        settings = LoadSettings(name=str(long_path), draft=draft, cache_type="q8_0")
+        with Assembly(settings, stop=lambda: False) as assembly:
+            lengths.append(assembly.loader.context_length())
     assert lengths[1] < lengths[0] == lengths[2]
 
 
@@ -160,12 +166,12 @@ def test_a_draft_is_weighed_against_what_the_target_left(
     """Lost otherwise: the chat, which Linux ends for a draft that was chosen later and is too large."""
     with_memory(monkeypatch, Memory(PLENTY))
     said: list[str] = []
-    setup = Setup(model=str(long_path), context_settings=ContextSettings(flash_attention="on"))
-    with Assembly(setup, stop=lambda: False, say=said.append) as assembly:
-        length = assembly.engine("off").target.capacity
+    settings = LoadSettings(name=str(long_path), flash_attention="on")
+    with Assembly(settings, stop=lambda: False, say=said.append) as assembly:
+        assembly.engine("off")
         with_memory(monkeypatch, Memory(1_000_000))
-        assembly.set_draft(str(long_path))
-        assembly.proposer("draft", length)
+        assembly.proposers.set_draft(str(long_path))
+        assembly.proposers.choose("draft")
     (line,) = said
     assert line.startswith("Draft long.gguf: The model needs about 0.0 GB and 0.0 GB are free: choose a")
 
@@ -175,7 +181,7 @@ def test_the_chat_is_told(long_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     with_memory(monkeypatch, Memory(1_000_000))
     events: queue.SimpleQueue[Event] = queue.SimpleQueue()
     commands: queue.SimpleQueue[Task] = queue.SimpleQueue()
-    commands.put(Load(model=str(long_path)))
+    commands.put(Load(LoadSettings(str(long_path))))
     threading.Thread(target=Service(commands, events.put).run, daemon=True).start()
     told: list[Event] = []
     while not any(isinstance(event, (Loaded, Failed)) for event in told):
@@ -229,16 +235,16 @@ def small_gpu(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
     with_memory(monkeypatch, Memory(PLENTY, (PLENTY,)))
     monkeypatch.setattr(model_module, "Model", Target)
-    monkeypatch.setattr(assembly_module, "Model", Target)
-    monkeypatch.setattr(assembly_module, "Context", made)
+    monkeypatch.setattr(proposers_module, "Model", Target)
+    monkeypatch.setattr(loader_module, "Context", made)
     return opened
 
 
 def test_layers_make_room_for_the_context(tiny_path: Path, small_gpu: list[int]) -> None:
     """Lost otherwise: the chat, to an error, or half the context, where the CPU could take some layers."""
     said: list[str] = []
-    setup = Setup(model=str(tiny_path), context_length=256)
-    with Assembly(setup, stop=lambda: False, say=said.append) as assembly:
+    settings = LoadSettings(name=str(tiny_path), context_length=256)
+    with Assembly(settings, stop=lambda: False, say=said.append) as assembly:
         engine = assembly.engine("lookup")
         assert engine.target.capacity == 256 and engine.target.model is assembly.target
         assert engine.target.forward((1, 2, 3)).shape[0] == 1
@@ -251,10 +257,10 @@ def test_layers_of_a_draft_make_room_for_its_context(
 ) -> None:
     """Lost otherwise: the draft model, where the target left little of the GPU's memory."""
     said: list[str] = []
-    setup = Setup(model=str(tiny_path), draft=str(tiny_path), context_length=256)
-    with Assembly(setup, stop=lambda: False, say=said.append) as assembly:
+    settings = LoadSettings(name=str(tiny_path), draft=str(tiny_path), context_length=256)
+    with Assembly(settings, stop=lambda: False, say=said.append) as assembly:
         assembly.engine("off")
-        assembly.proposer(name, 256)
+        assembly.proposers.choose(name)
     assert small_gpu[:2] == [-1, 1] and len(small_gpu) > 3 and small_gpu[-1] in (0, 1)
 
 

@@ -1,6 +1,6 @@
-"""The settings as values: one frozen record a section of settings.toml.
+"""The settings: one frozen record for each section of settings.toml.
 
-Defaults are those of an empty file. None stands for what the program chooses by itself.
+The defaults are those of an empty file. None means that the program chooses.
 """
 
 from __future__ import annotations
@@ -10,40 +10,44 @@ from dataclasses import dataclass, field, fields
 from typing import Literal
 
 from app.engine.settings import Sampling
-from app.process.messages import CacheType, FlashAttention, Load
 
-# The names of app.tui.theme.THEMES, which cannot be imported here: settings are read without a screen.
+FlashAttention = Literal["auto", "on", "off"]
+CacheType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"]
+# The names in app.tui.theme.THEMES, which cannot be imported here: settings are read without a screen.
 ThemeName = Literal["dark", "light", "terminal"]
-# What of the drafts is marked in an answer.
+# Which drafts an answer marks.
 Marked = Literal["off", "accepted", "all"]
 
 
 @dataclass(frozen=True, slots=True)
 class SamplingSettings(Sampling):
-    """Of each reply. seed None: a new one each time. max_tokens None: as far as the context reaches."""
+    """For each reply. seed None: a new one each time. max_tokens None: as far as the context reaches."""
 
     seed: int | None = None
     max_tokens: int | None = None
 
     def for_engine(self) -> Sampling:
-        """The engine's own record, without what is not sampling."""
+        """The engine's own record, without the seed and the limit."""
         return Sampling(**{each.name: getattr(self, each.name) for each in fields(Sampling)})
 
 
 @dataclass(frozen=True, slots=True)
 class ChatSettings:
-    """Of new conversations. system: the system prompt, "" for none."""
+    """For new conversations. system: the system prompt, "" for none."""
 
     system: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadSettings:
-    """How the model is loaded; the fields are those of Load.
+    """What loading a model needs.
 
-    name: a catalogue name or a path, None for the bundled model. bridge: a draft with another vocabulary
-    drafts by way of its text. rpc: HOST:PORT of llama.cpp RPC servers that take layers. draft_folders: where
-    drafts are looked for besides the model's own folder.
+    name: a catalogue name or a path, None for the bundled model. draft: the same of a draft model, None for
+    the one that the catalogue pairs with the model. bridge: the draft's vocabulary may differ; it then drafts
+    text. context_length: None for as much as is needed, trained for and fits. gpu_layers: -1 for as many as
+    fit. threads: None to measure. template: a chat template's name or path, None for the model's own.
+    rpc: HOST:PORT of llama.cpp RPC servers that take layers. draft_folders: searched for drafts besides the
+    model's own folder.
     """
 
     name: str | None = None
@@ -60,27 +64,10 @@ class LoadSettings:
     rpc: tuple[str, ...] = ()
     draft_folders: tuple[str, ...] = ()
 
-    def command(self) -> Load:
-        """The command that loads this model."""
-        return Load(
-            model=self.name,
-            draft=self.draft,
-            bridge=self.bridge,
-            context_length=self.context_length,
-            gpu_layers=self.gpu_layers,
-            mmap=self.mmap,
-            threads=self.threads,
-            flash_attention=self.flash_attention,
-            cache_type=self.cache_type,
-            exact=self.exact,
-            template=self.template,
-            rpc=self.rpc,
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class SpeculationSettings:
-    """proposer: "auto" or a name of the registry. k None: the controller chooses it each pass."""
+    """proposer: "auto" or a name in the registry. k None: the controller chooses it for each pass."""
 
     proposer: str = "auto"
     k: int | None = None
@@ -88,7 +75,7 @@ class SpeculationSettings:
 
 @dataclass(frozen=True, slots=True)
 class LookSettings:
-    """Of the screen. panel: whether the speculation panel is shown."""
+    """For the screen. panel: whether the speculation panel is shown. drafts: which ones answers mark."""
 
     theme: ThemeName = "dark"
     panel: bool = True
@@ -97,7 +84,7 @@ class LookSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Everything in settings.toml. keys: action name to comma separated keys, where not the default."""
+    """Everything in settings.toml. keys: action names to comma-separated keys, where not the default."""
 
     sampling: SamplingSettings = field(default_factory=SamplingSettings)
     chat: ChatSettings = field(default_factory=ChatSettings)

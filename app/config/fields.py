@@ -1,30 +1,29 @@
-"""What each setting may be, once: the file's faults and the settings dialogue are made from this table."""
+"""What each setting may be. The file's faults and the settings dialogue are made from this table."""
 
 from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from app.chat.gate import clean
-from app.process.messages import CacheType, FlashAttention
-from app.settings.values import Marked, Settings, ThemeName
+from app.config.values import CacheType, FlashAttention, Marked, Settings, ThemeName
+from app.engine.settings import LONGEST_DRAFT
 
 Value = str | int | float | bool | tuple[str, ...] | None
 
-_LARGEST = 2**31 - 1
+# The largest number of llama.cpp's settings, and as many threads as ggml has room for.
+LARGEST = 2**31 - 1
+MOST_THREADS = 512
 _LONGEST_SEED = 2**63 - 1
-_MOST_THREADS = 512
-_LONGEST_K = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Field:
     """One setting. low, high: the range of a number, both included. empty: what None means; where it is
-    "", None is not allowed. choices: of a choice. reload: it takes effect when the model is loaded again.
-    label: what it is called on the screen, where that is not its name.
+    "", None is not allowed. choices: of a choice. label: its name on the screen, where that is another.
     """
 
     section: str
@@ -32,19 +31,20 @@ class Field:
     kind: Literal["number", "whole", "text", "lines", "switch", "choice", "texts"]
     summary: str
     low: float = 0
-    high: float = _LARGEST
+    high: float = LARGEST
     empty: str = ""
     choices: tuple[str, ...] = ()
-    reload: bool = False
     label: str = ""
+
+    @property
+    def reload(self) -> bool:
+        """Whether a change loads the model again."""
+        return self.section == "model" and self.name != "draft_folders"
 
     @property
     def title(self) -> str:
         """What it is called on the screen."""
-        if self.label:
-            return self.label
-        words = self.name.replace("_", " ")
-        return words[:1].upper() + words[1:]
+        return self.label or self.name.replace("_", " ").capitalize()
 
 
 FIELDS: tuple[Field, ...] = (
@@ -64,43 +64,18 @@ FIELDS: tuple[Field, ...] = (
     Field("sampling", "max_tokens", "whole", "The longest reply.", 1, empty="what the context holds"),
     Field("chat", "system", "lines", "What the model is told first.", label="System prompt"),
     Field(
-        "model",
-        "name",
-        "text",
-        "A catalogue name or the path of a .gguf.",
-        empty="bundled",
-        reload=True,
-        label="Model",
+        "model", "name", "text", "A catalogue name or the path of a .gguf.", empty="bundled", label="Model"
     ),
-    Field(
-        "model", "draft", "text", "A smaller model that drafts, by name or path.", empty="none", reload=True
-    ),
-    Field(
-        "model",
-        "context_length",
-        "whole",
-        "Tokens for prompt and replies.",
-        2,
-        empty="automatic",
-        reload=True,
-    ),
-    Field(
-        "model",
-        "gpu_layers",
-        "whole",
-        "Layers on the GPU; -1 is as many as fit.",
-        -1,
-        reload=True,
-        label="GPU layers",
-    ),
-    Field("model", "threads", "whole", "Threads on the CPU.", 1, _MOST_THREADS, "measured", reload=True),
+    Field("model", "draft", "text", "A smaller model that drafts, by name or path.", empty="none"),
+    Field("model", "context_length", "whole", "Tokens for prompt and replies.", 2, empty="automatic"),
+    Field("model", "gpu_layers", "whole", "Layers on the GPU; -1 is as many as fit.", -1, label="GPU layers"),
+    Field("model", "threads", "whole", "Threads on the CPU.", 1, MOST_THREADS, "measured"),
     Field(
         "model",
         "flash_attention",
         "choice",
         "On a CPU, auto measures which is faster.",
         choices=get_args(FlashAttention),
-        reload=True,
     ),
     Field(
         "model",
@@ -108,21 +83,17 @@ FIELDS: tuple[Field, ...] = (
         "choice",
         "Number format of the cache; smaller ones save memory.",
         choices=get_args(CacheType),
-        reload=True,
     ),
-    Field("model", "mmap", "switch", "Weights stay in their file and are mapped into memory.", reload=True),
-    Field("model", "exact", "switch", "The same reply at temperature 0, whatever drafts.", reload=True),
-    Field(
-        "model", "template", "text", "A chat template's name or file.", empty="the model's own", reload=True
-    ),
-    Field("model", "rpc", "texts", "HOST:PORT of llama.cpp RPC servers.", reload=True, label="RPC servers"),
+    Field("model", "mmap", "switch", "Weights stay in their file and are mapped into memory."),
+    Field("model", "exact", "switch", "The same reply at temperature 0, whatever drafts."),
+    Field("model", "template", "text", "A chat template's name or file.", empty="the model's own"),
+    Field("model", "rpc", "texts", "HOST:PORT of llama.cpp RPC servers.", label="RPC servers"),
     Field("model", "draft_folders", "texts", "Folders searched for drafts."),
     Field(
         "model",
         "bridge",
         "switch",
         "A draft with another vocabulary drafts by its text.",
-        reload=True,
         label="Bridge vocabularies",
     ),
     Field("speculation", "proposer", "choice", "What guesses tokens; auto takes the fastest."),
@@ -132,16 +103,12 @@ FIELDS: tuple[Field, ...] = (
         "whole",
         "Tokens drafted per pass.",
         1,
-        _LONGEST_K,
+        LONGEST_DRAFT,
         "automatic",
         label="Draft length k",
     ),
     Field(
-        "look",
-        "theme",
-        "choice",
-        "Colours; terminal uses your terminal's own.",
-        choices=get_args(ThemeName),
+        "look", "theme", "choice", "Colours; terminal uses your terminal's own.", choices=get_args(ThemeName)
     ),
     Field("look", "panel", "switch", "Whether the speculation panel is shown."),
     Field(
@@ -159,10 +126,10 @@ SECTIONS = (*dict.fromkeys(field.section for field in FIELDS), "keys")
 
 
 def choices_of(field: Field) -> tuple[str, ...]:
-    """What a choice may be; of the proposer, the names that the registry holds now."""
+    """The values of a choice. For the proposer, those are the names in the registry."""
     if field.name != "proposer":
         return field.choices
-    # Here, as it brings numpy, a tenth of a second that a start with the default need not pay.
+    # Imported here because it brings numpy: a tenth of a second that a start with the default is spared.
     from proposers.registry import KINDS
 
     return ("auto", *KINDS)
@@ -175,14 +142,25 @@ def get(settings: Settings, field: Field) -> Value:
 
 
 def put(settings: Settings, field: Field, value: Value) -> Settings:
-    """With that value, which must be one that `problem` finds nothing wrong with."""
+    """With that value, which must be one that `adopt` allows."""
     changes: dict[str, Any] = {field.name: value}
     changes = {field.section: replace(getattr(settings, field.section), **changes)}
     return replace(settings, **changes)
 
 
+def with_arguments(settings: Settings, given: Mapping[str, Any]) -> Settings:
+    """The settings with what the command line gives for them, by their names; other names are left out.
+
+    Raises UsageError for sampling settings outside their range.
+    """
+    for field in FIELDS:
+        if field.name in given:
+            settings = put(settings, field, given[field.name])
+    return settings
+
+
 def adopt(field: Field, raw: object) -> Value:
-    """A value of a TOML file as the settings hold it. Raises ValueError with what would be right."""
+    """A value of a TOML file as the settings hold it. Raises ValueError that says what would be right."""
     if field.empty and (raw is None or raw == ""):
         return None
     if field.kind in ("number", "whole"):
@@ -205,7 +183,7 @@ def adopt(field: Field, raw: object) -> Value:
 
 
 def typed(field: Field, text: str) -> Value:
-    """What a person typed for a number or a text. Raises ValueError with what would be right."""
+    """What a person typed for a number or a text. Raises ValueError as `adopt` does."""
     if field.kind == "lines":
         return text
     text = text.strip()
@@ -214,7 +192,7 @@ def typed(field: Field, text: str) -> Value:
         raw = int(text)
     elif field.kind == "number":
         try:
-            # Half of Europe writes it so.
+            # Much of the world writes a decimal comma.
             raw = float(text.replace(",", "."))
         except ValueError:
             raw = text
@@ -227,7 +205,7 @@ def default(field: Field) -> Value:
 
 
 def nearest(word: str, words: Iterable[str]) -> str | None:
-    """The one of `words` that was probably meant, if any."""
+    """The word that was probably meant, if any."""
     return next(iter(difflib.get_close_matches(word, list(words), 1)), None)
 
 
@@ -255,8 +233,8 @@ def _number(field: Field, raw: object) -> float | int:
     if number is not None and field.low <= number <= field.high:
         return number if field.kind == "whole" else float(number)
     noun = "a whole number" if field.kind == "whole" else "a number"
-    if field.high >= _LARGEST and not (number is not None and number > field.high):
+    if field.high >= LARGEST and not (number is not None and number > field.high):
         raise ValueError(f"give {noun} of at least {field.low:g}")
-    # Of so large a number :g would show but the first digits.
-    high = f"{field.high:g}" if field.high < _LARGEST else f"{field.high}"
+    # :g would show only the first digits of a larger number.
+    high = f"{field.high:g}" if field.high < LARGEST else f"{field.high}"
     raise ValueError(f"give {noun} from {field.low:g} to {high}")

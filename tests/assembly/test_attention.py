@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from app import assembly as assembly_module
-from app.assembly import Assembly, Setup
-from app.attention import (
+from app.assembly import loader as loader_module
+from app.assembly.assembly import Assembly
+from app.assembly.attention import (
     AT_FIRST,
     Habits,
     expected_seconds,
@@ -23,11 +23,12 @@ from app.attention import (
     numbers_of,
     points_of,
 )
+from app.config.values import LoadSettings
 from app.engine.events import Finished, Request
 from app.engine.settings import Sampling
-from app.knowledge import Knowledge, knowledge_file
 from app.llama.attention import DRAFTED, READING, Heads, Point
 from app.llama.settings import ContextSettings, FlashAttention
+from app.measurements import Measurements, measurements_file
 from app.models.fit import Memory
 from app.models.gguf import read_header
 from tests.conftest import Ask
@@ -83,59 +84,59 @@ def reply(prompt: int, cached: int, tokens: int) -> Finished:
 
 def test_habits_are_sums_that_fade(tmp_path: Path) -> None:
     """Lost otherwise: who once pasted a book is taken for a reader for ever."""
-    knowledge = Knowledge(tmp_path / "k.json")
-    keep_habits(knowledge, reply(9000, 0, 0))
-    assert habits_of(knowledge) == AT_FIRST
-    keep_habits(knowledge, reply(1000, 400, 100))
-    once = habits_of(knowledge)
+    measurements = Measurements(tmp_path / "k.json")
+    keep_habits(measurements, reply(9000, 0, 0))
+    assert habits_of(measurements) == AT_FIRST
+    keep_habits(measurements, reply(1000, 400, 100))
+    once = habits_of(measurements)
     assert once.read == pytest.approx(0.9 * AT_FIRST.read + 600)
     assert once.read_depth == pytest.approx(0.9 * AT_FIRST.read_depth + 600 * 700)
     assert once.pass_depth == pytest.approx(0.9 * AT_FIRST.pass_depth + 100 * 1050)
     assert faster(measured(0.01, 1.005), once) == "on"
     for _ in range(60):
-        keep_habits(knowledge, reply(3000, 2990, 300))
-    assert habits_of(knowledge).read == pytest.approx(100, rel=0.1)
-    assert faster(measured(0.01, 1.005), habits_of(knowledge)) == "off"
+        keep_habits(measurements, reply(3000, 2990, 300))
+    assert habits_of(measurements).read == pytest.approx(100, rel=0.1)
+    assert faster(measured(0.01, 1.005), habits_of(measurements)) == "off"
 
 
 @pytest.mark.parametrize("sums", [(1.0,), (-1.0, 0.0, 0.0, 0.0, 0.0), ()])
 def test_damaged_habits_are_none(tmp_path: Path, sums: tuple[float, ...]) -> None:
-    knowledge = Knowledge(tmp_path / "k.json")
-    knowledge.put("habits", sums)
-    assert habits_of(knowledge) == AT_FIRST
+    measurements = Measurements(tmp_path / "k.json")
+    measurements.put("habits", sums)
+    assert habits_of(measurements) == AT_FIRST
 
 
 def test_what_was_measured_is_remembered_and_decides(tmp_path: Path, tiny_path: Path) -> None:
     """Lost otherwise: a second at every start."""
     header, settings = read_header(tiny_path), ContextSettings()
     name = name_of(TINY, settings)
-    knowledge = Knowledge(tmp_path / "k.json")
-    chosen = flash_attention_here(header, settings, knowledge)
-    points = points_of(Knowledge(tmp_path / "k.json").get(name))
+    measurements = Measurements(tmp_path / "k.json")
+    chosen = flash_attention_here(header, settings, measurements)
+    points = points_of(Measurements(tmp_path / "k.json").get(name))
     assert {point.width for point in points} == {1, DRAFTED, READING}
     assert chosen == faster(points, AT_FIRST)
     for read, deep, decided in ((1.0, 5.0, "off"), (1.0, 0.5, "on")):
         known = numbers_of(measured(read, deep))
-        knowledge.put(name, known)
-        assert flash_attention_here(header, settings, knowledge) == decided
-        assert knowledge.get(name) == known
+        measurements.put(name, known)
+        assert flash_attention_here(header, settings, measurements) == decided
+        assert measurements.get(name) == known
 
 
 def test_what_was_measured_beside_something_else_is_measured_anew(tmp_path: Path, tiny_path: Path) -> None:
     """Lost otherwise: a third of the speed behind documents, as the first start ran beside a build."""
     name = name_of(TINY, ContextSettings())
-    knowledge = Knowledge(tmp_path / "k.json")
+    measurements = Measurements(tmp_path / "k.json")
     points = [
         point._replace(seconds=4.0) if not point.flash and point.depth == 0.0 else point
         for point in measured(1.0, 5.0)
     ]
-    knowledge.put(name, numbers_of(points))
-    flash_attention_here(read_header(tiny_path), ContextSettings(), knowledge)
-    assert knowledge.get(name) != numbers_of(points)
+    measurements.put(name, numbers_of(points))
+    flash_attention_here(read_header(tiny_path), ContextSettings(), measurements)
+    assert measurements.get(name) != numbers_of(points)
     steady = numbers_of(measured(1.0, 5.0))
-    knowledge.put(name, steady)
-    flash_attention_here(read_header(tiny_path), ContextSettings(), knowledge)
-    assert knowledge.get(name) == steady
+    measurements.put(name, steady)
+    flash_attention_here(read_header(tiny_path), ContextSettings(), measurements)
+    assert measurements.get(name) == steady
 
 
 @pytest.mark.parametrize("numbers", [(1.0,), (1.0, 1.0, 0.0, 0.1), numbers_of(measured(1.0, 1.0)[:-1])])
@@ -144,10 +145,10 @@ def test_what_is_remembered_in_part_is_measured_anew(
 ) -> None:
     """Lost otherwise: the start, to a file that an older version or a full disk left behind."""
     name = name_of(TINY, ContextSettings())
-    knowledge = Knowledge(tmp_path / "k.json")
-    knowledge.put(name, numbers)
-    assert flash_attention_here(read_header(tiny_path), ContextSettings(), knowledge) in ("on", "off")
-    assert points_of(knowledge.get(name))
+    measurements = Measurements(tmp_path / "k.json")
+    measurements.put(name, numbers)
+    assert flash_attention_here(read_header(tiny_path), ContextSettings(), measurements) in ("on", "off")
+    assert points_of(measurements.get(name))
 
 
 @pytest.mark.parametrize(
@@ -164,7 +165,7 @@ def test_nothing_is_measured_where_there_is_nothing_to_choose(
 ) -> None:
     """Lost otherwise: what a person set, a quantised cache, or replies in exact mode that stay the same."""
     path = tmp_path / "k.json"
-    chosen = flash_attention_here(read_header(tiny_path), settings, Knowledge(path))
+    chosen = flash_attention_here(read_header(tiny_path), settings, Measurements(path))
     assert chosen == settings.flash_attention and not path.exists()
 
 
@@ -188,7 +189,7 @@ def test_the_heads_are_the_models(tmp_path: Path, extra: Extra, heads: Heads | N
 @pytest.fixture
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return knowledge_file()
+    return measurements_file()
 
 
 @pytest.mark.parametrize("chosen", ["on", "off"])
@@ -197,11 +198,11 @@ def test_every_context_and_the_cost_curve_go_by_the_choice(
 ) -> None:
     """Lost otherwise: passes priced by the costs of the other way, and a slow draft behind a document."""
     prefer(chosen, own_cache)
-    setup = Setup(model=str(tiny_path), draft=str(tiny_draft_path))
-    with Assembly(setup, stop=lambda: False) as assembly:
+    settings = LoadSettings(name=str(tiny_path), draft=str(tiny_draft_path))
+    with Assembly(settings, stop=lambda: False) as assembly:
         engine = assembly.engine("off")
         assert engine.target.settings.flash_attention == chosen
-        (draft,) = assembly.proposers("draft", engine.target.capacity)
+        (draft,) = assembly.proposers.choose("draft")
         assert draft._cache.model.settings.flash_attention == chosen  # type: ignore[attr-defined]
         engine.calibrate([1], 0.01)
         *_, end = engine.generate(Request((1, 2, 3), Sampling(), 0, max_tokens=4))
@@ -219,8 +220,8 @@ def test_layers_on_a_gpu_leave_it_to_llama_cpp(
     """Lost otherwise: a GPU's fast attention, by what was measured on the CPU."""
     prefer("off", own_cache)
     plenty = Memory(1 << 40, (1 << 40,))
-    monkeypatch.setattr(assembly_module, "machine_memory", lambda rpc: plenty)
-    with Assembly(Setup(model=str(tiny_path)), stop=lambda: False) as assembly:
+    monkeypatch.setattr(loader_module, "machine_memory", lambda rpc: plenty)
+    with Assembly(LoadSettings(name=str(tiny_path)), stop=lambda: False) as assembly:
         assert assembly.engine("off").target.settings.flash_attention == "auto"
 
 
@@ -230,8 +231,8 @@ def test_it_costs_no_context(own_cache: Path, tmp_path: Path, monkeypatch: pytes
     path = write_tiny(tmp_path / "long.gguf", context=1 << 20)
     for system, chosen in ((1 << 40, "off"), (206_500_000, "auto")):
         memory = Memory(system)
-        monkeypatch.setattr(assembly_module, "machine_memory", lambda rpc, memory=memory: memory)
-        with Assembly(Setup(model=str(path)), stop=lambda: False) as assembly:
+        monkeypatch.setattr(loader_module, "machine_memory", lambda rpc, memory=memory: memory)
+        with Assembly(LoadSettings(name=str(path)), stop=lambda: False) as assembly:
             assert assembly.engine("off").target.settings.flash_attention == chosen
 
 
@@ -240,7 +241,7 @@ def test_the_bundled_model_is_measured_and_answers(ask: Ask, bundled: Path, tmp_
     arguments = ("-p", "Say hello.", "--model", bundled, "--max-tokens", 4, "--ctx", 512, "--json")
     answers = [json.loads(ask(*arguments, "--temp", 0).out) for _ in range(2)]
     assert answers[0]["token_ids"] == answers[1]["token_ids"]
-    known = json.loads((tmp_path / "cache" / "specchat" / "knowledge.json").read_text())["known"]
+    known = json.loads((tmp_path / "cache" / "specchat" / "measurements.json").read_text())["known"]
     (name,) = (name for name in known if name.startswith("attention"))
     assert name == name_of(Heads(9, 3, 64), ContextSettings()) and points_of(known[name])
     assert known["habits"] != list(AT_FIRST)

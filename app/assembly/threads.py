@@ -1,20 +1,20 @@
-"""Numbers of threads for a model that was loaded: measured, remembered, and followed while it answers."""
+"""How many threads a loaded model uses: measured once, and adjusted while it answers."""
 
 from __future__ import annotations
 
 from app.engine.thread_choice import ThreadChoice
-from app.knowledge import Knowledge
 from app.llama.build import build_and_cpu
 from app.llama.context import Context
 from app.llama.thread_count import measured_threads
 from app.llama.threads import Threads, candidate_threads, performance_cores
+from app.measurements import Measurements
 
 
-def follow_threads(context: Context, model: str, knowledge: Knowledge) -> ThreadChoice | None:
-    """Let an empty context use what is fastest, and choose on from there.
+def follow_threads(context: Context, model: str, measurements: Measurements) -> ThreadChoice | None:
+    """Let an empty context use as many threads as are fastest, and adjust from there.
 
-    model: all that the speed of its passes depends on, but llama.cpp's build, the CPU and the context's
-    settings. None where a person has named a number, or where there is one processor.
+    model: what the speed of its passes depends on, besides llama.cpp's build, the CPU and the context's
+    settings. None where the person chose a number, or there is one processor.
     """
     candidates = candidate_threads()
     settings = context.settings
@@ -29,15 +29,15 @@ def follow_threads(context: Context, model: str, knowledge: Knowledge) -> Thread
         *candidates,
     )
     name = " ".join(("threads", *map(str, parts)))
-    known = _remembered(knowledge.get(name), candidates)
+    known = _remembered(measurements.get(name), candidates)
     threads = measured_threads(context, candidates, performance_cores(), known)
-    knowledge.put(name, threads)
-    knowledge.save()
+    measurements.put(name, threads)
+    measurements.save()
     return ThreadChoice(candidates, threads)
 
 
 def _remembered(numbers: tuple[float, ...], candidates: tuple[int, ...]) -> Threads | None:
-    """Numbers of a file that anything may have written."""
+    """Numbers from a file, which may hold anything."""
     if len(numbers) != 2 or not all(number in candidates for number in numbers):
         return None
     return Threads(*map(int, numbers))

@@ -9,36 +9,36 @@ import pytest
 
 from app.bench.replay import Auto, Costs, agreeing
 from app.engine.costs import PassCosts, measured_of, numbers_of
-from app.knowledge import VERSION, Knowledge
+from app.measurements import VERSION, Measurements
 
 COSTS = (PassCosts(0, {1: 0.01, 2: 0.012, 9: 0.03}, 0.5), PassCosts(2048, {1: 0.02, 8: 0.05}))
 
 
 def test_what_was_put_is_there_in_the_next_run(tmp_path: Path) -> None:
-    path = tmp_path / "folder" / "knowledge.json"
-    knowledge = Knowledge(path)
-    knowledge.put("costs", numbers_of(COSTS))
-    knowledge.save()
-    assert measured_of(Knowledge(path).get("costs")) == COSTS
-    assert Knowledge(path).get("other") == ()
+    path = tmp_path / "folder" / "measurements.json"
+    measurements = Measurements(path)
+    measurements.put("costs", numbers_of(COSTS))
+    measurements.save()
+    assert measured_of(Measurements(path).get("costs")) == COSTS
+    assert Measurements(path).get("other") == ()
 
 
 def test_two_runs_keep_what_both_learned(tmp_path: Path) -> None:
-    first, second = Knowledge(tmp_path / "k.json"), Knowledge(tmp_path / "k.json")
+    first, second = Measurements(tmp_path / "k.json"), Measurements(tmp_path / "k.json")
     first.put("one", (1.0,))
     second.put("two", (2.0,))
     first.save()
     second.save()
-    assert Knowledge(tmp_path / "k.json").get("one") == (1.0,)
-    assert Knowledge(tmp_path / "k.json").get("two") == (2.0,)
+    assert Measurements(tmp_path / "k.json").get("one") == (1.0,)
+    assert Measurements(tmp_path / "k.json").get("two") == (2.0,)
 
 
 def test_forgetting_removes_the_file(tmp_path: Path) -> None:
-    knowledge = Knowledge(tmp_path / "k.json")
-    knowledge.put("one", (1.0,))
-    knowledge.save()
-    knowledge.forget()
-    assert not (tmp_path / "k.json").exists() and Knowledge(tmp_path / "k.json").get("one") == ()
+    measurements = Measurements(tmp_path / "k.json")
+    measurements.put("one", (1.0,))
+    measurements.save()
+    measurements.forget()
+    assert not (tmp_path / "k.json").exists() and Measurements(tmp_path / "k.json").get("one") == ()
 
 
 @pytest.mark.parametrize(
@@ -56,19 +56,19 @@ def test_forgetting_removes_the_file(tmp_path: Path) -> None:
 def test_a_damaged_file_is_no_knowledge(tmp_path: Path, text: str) -> None:
     path = tmp_path / "k.json"
     path.write_text(text)
-    knowledge = Knowledge(path)
-    assert all(knowledge.get(name) == () for name in ("one", "two", "three"))
-    knowledge.put("one", (3.0,))
-    knowledge.save()
-    assert Knowledge(path).get("one") == (3.0,)
+    measurements = Measurements(path)
+    assert all(measurements.get(name) == () for name in ("one", "two", "three"))
+    measurements.put("one", (3.0,))
+    measurements.save()
+    assert Measurements(path).get("one") == (3.0,)
 
 
 def test_a_folder_that_cannot_be_written_stops_nobody(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    knowledge = Knowledge(tmp_path / "file" / "k.json")
-    knowledge.put("one", (1.0,))
-    knowledge.save()
-    assert knowledge.get("one") == (1.0,)
+    measurements = Measurements(tmp_path / "file" / "k.json")
+    measurements.put("one", (1.0,))
+    measurements.save()
+    assert measurements.get("one") == (1.0,)
 
 
 @pytest.mark.parametrize(

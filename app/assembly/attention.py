@@ -1,8 +1,8 @@
 """Flash attention on a CPU: chosen by what it costs here, and by how much a person reads and writes.
 
 With it llama.cpp reads somewhat faster on a CPU. But its kernel takes as long for each further token of a
-pass as for the first, so passes behind a document take several times as long. What weighs more depends on
-the CPU, on the model's heads, and on what is done with it.
+pass as for the first, so passes after a long document take several times as long. Which matters more depends
+on the CPU, on the model's heads, and on what is done with it.
 """
 
 from __future__ import annotations
@@ -13,27 +13,27 @@ from typing import Literal, NamedTuple
 
 from app.engine.events import Finished
 from app.errors import SpecchatError
-from app.knowledge import Knowledge
 from app.llama.attention import DRAFTED, READING, Heads, Point, measure_attention
 from app.llama.build import build_and_cpu
 from app.llama.settings import ContextSettings, FlashAttention
 from app.llama.threads import performance_cores
+from app.measurements import Measurements
 from app.models.gguf import Header
 from app.models.gguf_source import Array
 
 _NOT_QUANTISED = ("f32", "f16", "bf16")
-# What a reply leaves of the sums before it: the last ten or so decide.
+# The share of the sums that stays after each reply: the last ten or so decide.
 _KEPT = 0.9
 _HABITS = "habits"
-# Attention only ever takes longer the deeper it stands.
+# A measurement is wrong where a pass is so much slower than one at a greater depth.
 _DISTURBED = 2.0
 
 
 class Habits(NamedTuple):
-    """Sums over a person's replies, older ones fading.
+    """Sums over a person's replies; older ones fade.
 
-    read: tokens of prompts that were not cached; passes; drafted: tokens. read_depth: for each token read,
-    the tokens before it, summed; pass_depth: the same of passes.
+    read: prompt tokens that were not cached. drafted: tokens. read_depth: the number of tokens before each
+    token read, summed; pass_depth: the same for passes.
     """
 
     read: float
@@ -51,18 +51,18 @@ class Habits(NamedTuple):
         return Habits(*(_KEPT * old + new for old, new in zip(self, sums, strict=True)))
 
 
-# Before anything is known: three times 600 tokens that are read and 200 written behind them, in 150 passes.
+# Before anything is known: three times 600 tokens read and then 200 written, in 150 passes.
 AT_FIRST = Habits(1800, 1800 * 300, 450, 450, 450 * 700)
 
 
 def faster(points: Sequence[Point], habits: Habits) -> Literal["on", "off"]:
-    """Whether this is done sooner with flash attention or without, as far as they differ."""
+    """Whether flash attention takes less time for this."""
     return "off" if expected_seconds(points, False, habits) < expected_seconds(points, True, habits) else "on"
 
 
 def expected_seconds(points: Sequence[Point], flash: bool, habits: Habits) -> float:
-    """What attention takes of all that these habits add up to. Each drafted token makes a pass longer by the
-    same; see `_at` for depths."""
+    """Seconds that attention takes for all that these habits sum up. Each drafted token adds the same to a
+    pass; for depths see `_at`."""
     read, read_depth, passes, drafted, pass_depth = habits
     reading = read / READING * _at(points, flash, READING, read_depth / max(read, 1.0))
     depth = pass_depth / max(passes, 1.0)
@@ -71,20 +71,22 @@ def expected_seconds(points: Sequence[Point], flash: bool, habits: Habits) -> fl
 
 
 def _at(points: Sequence[Point], flash: bool, width: int, depth: float) -> float:
-    """Seconds of a pass at any depth: attention grows by the same for each token before it, so it is linear
-    between the depths that were measured, and goes on so beyond them."""
+    """Seconds of a pass at any depth. Each token before it adds the same, so this is linear between the
+    measured depths and beyond them."""
     line = sorted((each.depth, each.seconds) for each in points if (each.flash, each.width) == (flash, width))
     index = max(1, min(sum(at < depth for at, _ in line), len(line) - 1))
     (low, first), (high, second) = line[index - 1 : index + 1]
     return max(0.0, first + (second - first) / (high - low) * (depth - low))
 
 
-def flash_attention_here(header: Header, settings: ContextSettings, knowledge: Knowledge) -> FlashAttention:
-    """The setting, or in the place of "auto" what is faster on this CPU, for a model all of whose layers are
-    there. Measured once for each shape of attention, and remembered; again where that was disturbed.
+def flash_attention_here(
+    header: Header, settings: ContextSettings, measurements: Measurements
+) -> FlashAttention:
+    """The setting, with "auto" replaced by what is faster on this CPU, for a model all of which is there.
+    Measured once for each shape of attention, and again where something disturbed that.
 
-    It stays with llama.cpp's own choice where the cache is quantised (which needs flash attention), in exact
-    mode (where a reply may not depend on a measurement), and for heads that cannot be measured.
+    "auto" stays, which is llama.cpp's own choice, where the cache is quantised (which needs flash attention),
+    in exact mode (where a reply may not depend on a measurement), and for heads that cannot be measured.
     """
     if settings.flash_attention != "auto" or settings.exact or settings.cache_type not in _NOT_QUANTISED:
         return settings.flash_attention
@@ -92,20 +94,20 @@ def flash_attention_here(header: Header, settings: ContextSettings, knowledge: K
     if heads is None:
         return "auto"
     name = name_of(heads, settings)
-    points = points_of(knowledge.get(name))
+    points = points_of(measurements.get(name))
     if not points or disturbed(points):
         try:
             points = measure_attention(heads, settings, header.context_length or 0)
         except (SpecchatError, OSError):
-            # No memory or no disk to measure with: that must not keep anyone from loading the model.
+            # Without memory or disk for a measurement the model is loaded all the same.
             return "auto"
-        knowledge.put(name, numbers_of(points))
-        knowledge.save()
-    return faster(points, habits_of(knowledge))
+        measurements.put(name, numbers_of(points))
+        measurements.save()
+    return faster(points, habits_of(measurements))
 
 
 def disturbed(points: Sequence[Point]) -> bool:
-    """Whether something else ran while this was measured: a pass took far longer than a deeper one."""
+    """Whether something else ran during the measurement: a pass took far longer than a deeper one."""
     by_depth = sorted(points, key=lambda each: each.depth)
     return any(
         (one.flash, one.width) == (other.flash, other.width) and one.seconds > _DISTURBED * other.seconds
@@ -114,18 +116,18 @@ def disturbed(points: Sequence[Point]) -> bool:
 
 
 def name_of(heads: Heads, settings: ContextSettings) -> str:
-    """Under which it is remembered: all that it depends on."""
+    """The name of its measurements: all that they depend on."""
     threads = settings.threads or performance_cores()
     return " ".join(map(str, ("attention", build_and_cpu(), *heads, settings.cache_type, threads)))
 
 
 def numbers_of(points: Sequence[Point]) -> tuple[float, ...]:
-    """What was measured, with what it was measured at, as it is remembered."""
+    """Measurements as they are kept."""
     return tuple(float(number) for point in points for number in point)
 
 
 def points_of(numbers: Sequence[float]) -> tuple[Point, ...]:
-    """The same from these numbers; () where they are not what is measured now."""
+    """The measurements in these numbers; () where they are not of the kind that is made now."""
     fours = zip(*(iter(numbers),) * 4, strict=False)
     points = tuple(Point(bool(flash), int(width), depth, seconds) for flash, width, depth, seconds in fours)
     known = all(
@@ -137,8 +139,8 @@ def points_of(numbers: Sequence[float]) -> tuple[Point, ...]:
 
 
 def heads_of(header: Header) -> Heads | None:
-    """The model's attention; None where it has none, or one that is not measured (latent attention, keys of
-    another length than values). Where layers differ, the widest counts."""
+    """The model's attention heads; None where there are none, or they cannot be measured (latent attention,
+    keys and values of different lengths). Where layers differ, the widest counts."""
     queries = _most(header, "attention.head_count")
     cached = _most(header, "attention.head_count_kv") or queries
     if not queries or not cached or queries % cached or header.count("attention.key_length_mla"):
@@ -150,20 +152,20 @@ def heads_of(header: Header) -> Heads | None:
 
 
 def _most(header: Header, key: str) -> int:
-    """The number at `key`; of a list with one for each layer the largest."""
+    """The number at `key`; of a list with one for each layer, the largest."""
     name = f"{header.architecture}.{key}"
     if isinstance(header.metadata.get(name), Array):
         return max(map(int, header.array(name)), default=0)
     return header.count(key) or 0
 
 
-def habits_of(knowledge: Knowledge) -> Habits:
-    """What this person does."""
-    sums = knowledge.get(_HABITS)
+def habits_of(measurements: Measurements) -> Habits:
+    """How this person uses the model."""
+    sums = measurements.get(_HABITS)
     return Habits(*sums) if len(sums) == len(AT_FIRST) and min(sums) >= 0 else AT_FIRST
 
 
-def keep_habits(knowledge: Knowledge, reply: Finished) -> None:
-    """Count a reply among them; one that was stopped before its first pass says nothing."""
+def keep_habits(measurements: Measurements, reply: Finished) -> None:
+    """Add a reply to them; one that was stopped before its first pass says nothing."""
     if reply.passes:
-        knowledge.put(_HABITS, habits_of(knowledge).after(reply))
+        measurements.put(_HABITS, habits_of(measurements).after(reply))

@@ -1,0 +1,1 @@
+"""The settings: their values, what each may be, and the TOML file that holds them."""

@@ -1,1 +1,0 @@
-"""The settings of a person: their values, what each may be, and the TOML file that holds them."""
