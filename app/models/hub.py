@@ -1,9 +1,9 @@
 """Files of Hugging Face on this disk: where its cache keeps them, and which are whole.
 
 The cache is huggingface_hub's and is laid out as that library lays it out, so that other programs share the
-files; what specchat notes for itself lies in a folder of its own. The library is not imported here: its cache
-functions take half a second to import, which a start that looks for its model cannot pay, and its deletion
-follows links that lead out of the cache.
+files; what specchat notes for itself lies in a folder of its own. The library's cache functions are not used:
+importing them takes longer than all else that a start does to find its model, one broken link hides a whole
+repository from them, and their deletion follows links that lead out of the cache.
 """
 
 from __future__ import annotations
