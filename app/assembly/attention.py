@@ -18,7 +18,8 @@ from app.llama.build import build_and_cpu
 from app.llama.settings import ContextSettings, FlashAttention
 from app.llama.threads import performance_cores
 from app.measurements import Measurements
-from app.models.gguf import Array, Header
+from app.models.gguf import Header
+from app.models.gguf_source import Array
 
 _NOT_QUANTISED = ("f32", "f16", "bf16")
 # The share of the sums that stays after each reply: the last ten or so decide.
@@ -144,7 +145,7 @@ def heads_of(header: Header) -> Heads | None:
     cached = _most(header, "attention.head_count_kv") or queries
     if not queries or not cached or queries % cached or header.count("attention.key_length_mla"):
         return None
-    length = header.count("attention.key_length") or (header.embedding_length or 0) // queries
+    length = header.count("attention.key_length") or (header.count("embedding_length") or 0) // queries
     if length != (header.count("attention.value_length") or length) or length < 2 or length % 2:
         return None
     return Heads(queries, cached, length) if queries * length % 32 == 0 else None

@@ -131,7 +131,6 @@ class Loader:
             needed=needed,
             beside=beside,
             flash_attention=settings.flash_attention != "off",
-            mmap=self.model_settings.mmap,
             copies=self._copies,
             whole_window=True if settings.exact else None,
         )

@@ -14,10 +14,10 @@ from app.errors import SpecchatError, UsageError
 from app.llama.context import Context
 from app.llama.model import Model
 from app.measurements import Measurements, cache_folder
-from app.models.compatibility import draft_problem
 from app.models.gguf import read_header
 from app.models.locate import find_model, open_draft
 from app.models.naming import name_of
+from app.models.pairs import token_problem
 from app.models.skip import (
     load_choice,
     skip_size,
@@ -147,7 +147,7 @@ class Proposers:
             loader.tell(f"Draft {path.name}: {line}")
         context = loader.open_beside(
             self._draft_stack,
-            lambda settings: open_draft(path, loader.target, settings, loader.settings.bridge),
+            lambda settings: open_draft(path, loader.header, settings, loader.settings.bridge),
             header.block_count or 0,
             replace(wanted, gpu_layers=chosen.gpu_layers),
         )
@@ -157,7 +157,8 @@ class Proposers:
     def _bridged(self, draft: Context) -> Proposer | None:
         """The proposer of a draft with another vocabulary than the target's."""
         target, own = self._loader.target, draft.model
-        if not self._loader.settings.bridge or draft_problem(target, own) is None:
+        bridge = self._loader.settings.bridge
+        if not bridge or token_problem(self._loader.header, read_header(own.path)) is None:
             return None
         return BridgedDraft(draft, target, own, own.bos if own.add_bos else None)
 
@@ -173,7 +174,7 @@ class Proposers:
             if size > ASK_ABOVE_BYTES and not self._agree(f"{said} in {folder}. Write it?"):
                 raise UsageError(f"{said} and was not written: agree with --yes, or use --proposer lookup.")
             self._say(f"{said} in {folder}.")
-        copy = self._files["skip"] = write_skip(target.path, header, layers, folder)
+        copy = self._files["skip"] = write_skip(header, layers, folder)
         return self._loader.open_beside(
             self._loader.stack,
             lambda settings: Model(copy, settings),

@@ -120,7 +120,7 @@ class Search:
         """Expected speedups. Each set that is new is measured, with a line about it."""
         for layers in sets:
             if layers not in self.results:
-                path = skip.write_skip(self._header.path, self._header, layers, self._folder)
+                path = skip.write_skip(self._header, layers, self._folder)
                 try:
                     with Model(path) as model, Context(model, self._target.capacity) as draft:
                         self.results[layers] = self._measure(draft, len(layers))

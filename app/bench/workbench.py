@@ -43,7 +43,7 @@ class Workbench:
         self.target = self.context(self.model)
         self._draft = self.context(self._open(Model(requantise(path, folder / "draft.gguf", "Q4_0"))))
         self._engine = Engine(self.target, (Off(),), ThroughputController())
-        self._skip = self.context(self._open(Model(write_skip(path, header, layers, folder))))
+        self._skip = self.context(self._open(Model(write_skip(header, layers, folder))))
 
     def _open(self, model: Model) -> Model:
         return self._stack.enter_context(model)

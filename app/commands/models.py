@@ -20,7 +20,7 @@ from app.config.file import read_settings, settings_path
 from app.errors import SpecchatError
 from app.models.listing import look
 from app.models.locate import bundled_model
-from app.models.row import Listing, Row
+from app.models.row import Listing, ModelRow
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -59,8 +59,8 @@ def main(arguments: Sequence[str]) -> int:
         chosen = tuple(row for row in chosen if row.problem is None)
     if options.json:
         shown_rows = [asdict(row) for row in chosen]
-        passed = [asdict(each) for each in listing.passed]
-        print(json.dumps({"models": shown_rows, "left_out": passed, "fault": listing.fault}, indent=2))
+        unusable = [asdict(each) for each in listing.unusable]
+        print(json.dumps({"models": shown_rows, "left_out": unusable, "fault": listing.fault}, indent=2))
         return 0
     terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if terminal else None
@@ -69,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
         lines = details(chosen[0], width, paint)
     else:
         lines = tables(chosen, width, paint)
-        hidden = len(listing.passed) + len(listing.rows) - len(chosen)
+        hidden = len(listing.unusable) + len(listing.rows) - len(chosen)
         if options.all:
             lines += passed_lines(listing, width, paint)
         elif options.name is None and hidden:
@@ -115,7 +115,7 @@ class _Progress:
             print(f"\r{' ' * self._width}\r", end="", file=sys.stderr, flush=True)
 
 
-def _called(listing: Listing, name: str, path: Path | None) -> tuple[Row, ...]:
+def _called(listing: Listing, name: str, path: Path | None) -> tuple[ModelRow, ...]:
     """The model of that name or path, else all whose names hold each of its words.
 
     Raises SpecchatError where there is none, with the reason where the name is of a file that was left out.
@@ -134,7 +134,7 @@ def _called(listing: Listing, name: str, path: Path | None) -> tuple[Row, ...]:
     )
     if near:
         return near
-    for each in listing.passed:
+    for each in listing.unusable:
         if Path(each.path).name == name or each.reason.startswith(f"{name} "):
             raise SpecchatError(clean(each.reason))
     guess = nearest(name.lower(), [row.name for row in rows])

@@ -9,7 +9,7 @@ from app.chat.gate import clean
 from app.commands.table import Column, Paint, lines_of
 from app.models.memory_words import kind_in_words
 from app.models.pull import readable
-from app.models.row import Listing, Row, readable_context, readable_count
+from app.models.row import Listing, ModelRow, readable_context, readable_count
 
 _LABEL = 14
 _LEAST_WIDTH = 40
@@ -19,7 +19,7 @@ _NOTHING_HERE = (
 )
 
 
-def tables(rows: Sequence[Row], width: int | None, paint: Paint) -> list[str]:
+def tables(rows: Sequence[ModelRow], width: int | None, paint: Paint) -> list[str]:
     """What is here, and what can be downloaded, each as a table of its own."""
     here = [row for row in rows if row.path]
     others = [row for row in rows if not row.path]
@@ -41,7 +41,7 @@ def _table(columns: Sequence[Column], width: int | None, paint: Paint) -> list[s
     return [paint.quiet(first), *rest]
 
 
-def _columns_here(rows: Sequence[Row]) -> list[Column]:
+def _columns_here(rows: Sequence[ModelRow]) -> list[Column]:
     def cells(texts: Iterator[str]) -> tuple[str, ...]:
         return tuple(map(_line, texts))
 
@@ -60,7 +60,7 @@ def _columns_here(rows: Sequence[Row]) -> list[Column]:
     ]
 
 
-def _columns_catalogue(rows: Sequence[Row]) -> list[Column]:
+def _columns_catalogue(rows: Sequence[ModelRow]) -> list[Column]:
     def cells(texts: Iterator[str]) -> tuple[str, ...]:
         return tuple(map(_line, texts))
 
@@ -70,7 +70,7 @@ def _columns_catalogue(rows: Sequence[Row]) -> list[Column]:
         Column("SIZE", cells(readable(row.missing) for row in rows), 9, right=True),
         Column("FITS", cells(row.room.words if row.room else "" for row in rows), 8),
         Column(
-            "GUESSES AHEAD",
+            "DRAFT",
             cells(row.partner.words if row.partner else "" for row in rows),
             5,
             narrowest=16,
@@ -81,19 +81,19 @@ def _columns_catalogue(rows: Sequence[Row]) -> list[Column]:
     ]
 
 
-def _fits(row: Row) -> str:
+def _fits(row: ModelRow) -> str:
     return "cannot chat" if row.problem else row.room.words if row.room else ""
 
 
-def _context(row: Row) -> str:
+def _context(row: ModelRow) -> str:
     return readable_context(row.context_length) if row.context_length else ""
 
 
-def _parameters(row: Row) -> str:
+def _parameters(row: ModelRow) -> str:
     return readable_count(row.parameters) if row.parameters else ""
 
 
-def _drafts(row: Row) -> str:
+def _drafts(row: ModelRow) -> str:
     fitting = row.fitting
     more = f" +{len(fitting) - 1}" if len(fitting) > 1 else ""
     return f"{fitting[0].name}{more}" if fitting else ""
@@ -109,7 +109,7 @@ def hidden_lines(count: int, width: int | None, paint: Paint) -> list[str]:
 def passed_lines(listing: Listing, width: int | None, paint: Paint) -> list[str]:
     """Every file that was left out, with the reason."""
     reasons = [row.problem for row in listing.rows if row.problem]
-    reasons += [each.reason for each in listing.passed]
+    reasons += [each.reason for each in listing.unusable]
     if not reasons:
         return []
     lines = ["", paint.bold("Left out")]
@@ -118,7 +118,7 @@ def passed_lines(listing: Listing, width: int | None, paint: Paint) -> list[str]
     return lines
 
 
-def details(row: Row, width: int | None, paint: Paint) -> list[str]:
+def details(row: ModelRow, width: int | None, paint: Paint) -> list[str]:
     """All that is known of one model, and the command to type next."""
     lines = [paint.bold(_line(row.name))]
     for label, text in _facts(row):
@@ -128,7 +128,7 @@ def details(row: Row, width: int | None, paint: Paint) -> list[str]:
     return lines
 
 
-def _facts(row: Row) -> Iterator[tuple[str, str]]:
+def _facts(row: ModelRow) -> Iterator[tuple[str, str]]:
     """Labels and texts of one model's page; a label that is empty goes on with the one before."""
     if row.title:
         yield "calls itself", row.title
@@ -163,7 +163,7 @@ def _facts(row: Row) -> Iterator[tuple[str, str]]:
         yield "next", next_command(row)
 
 
-def _room(row: Row) -> str:
+def _room(row: ModelRow) -> str:
     assert row.room is not None
     room = row.room
     if room.context_length is None:
@@ -177,13 +177,12 @@ def _room(row: Row) -> str:
     return f"{said}. {room.remark}" if room.remark else said
 
 
-def _drafting(row: Row) -> Iterator[tuple[str, str]]:
-    """The catalogue's draft or head, and every file here: which fit, and why others do not."""
+def _drafting(row: ModelRow) -> Iterator[tuple[str, str]]:
+    """The catalogue's draft, and every file here: which fit, and why others do not."""
     partner = row.partner
     if partner is not None:
-        here = "" if partner.path or not partner.file else f", {readable(partner.size)}, not on this disk"
-        file = f" ({partner.file})" if partner.file and partner.kind != "draft" else ""
-        yield "catalogue's", f"{partner.words}{file}{here}"
+        here = "" if partner.path else f", {readable(partner.size)}, not on this disk"
+        yield "catalogue's", f"{partner.words}{here}"
     label = "drafts"
     for draft in row.drafts:
         size = readable(draft.size)
@@ -196,7 +195,7 @@ def _drafting(row: Row) -> Iterator[tuple[str, str]]:
         yield label, "no other model is here that could guess for it"
 
 
-def next_command(row: Row) -> str:
+def next_command(row: ModelRow) -> str:
     """What to type to have this model: download it, or chat with it."""
     if row.missing:
         return f"specchat pull {row.name}"

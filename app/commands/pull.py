@@ -10,11 +10,11 @@ from app.arguments import Parser
 from app.chat.gate import clean
 from app.config.fields import nearest, shown
 from app.errors import SpecchatError
-from app.models.catalogue import Entry, Part, catalogue
-from app.models.hub import parse_part
+from app.models.catalogue import Entry, catalogue
+from app.models.hub import HubFile, parse_hub_file
 from app.models.hub_faults import MissingError
 from app.models.pull import pull, readable, readable_time
-from app.models.transfer import Progress
+from app.models.transfer import DownloadProgress
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def find(name: str) -> tuple[Entry | None, tuple[Part, ...]]:
+def find(name: str) -> tuple[Entry | None, tuple[HubFile, ...]]:
     """What a person named: an entry of the catalogue, if it is one, and its files.
 
     Raises SpecchatError where it is neither an entry nor a file.
@@ -66,7 +66,7 @@ def find(name: str) -> tuple[Entry | None, tuple[Part, ...]]:
     entry = entries.get(name)
     if entry is not None:
         return entry, entry.parts
-    part = parse_part(name)
+    part = parse_hub_file(name)
     if part is not None:
         return None, (part,)
     near = nearest(name.lower(), entries)
@@ -86,7 +86,7 @@ class _Lines:
         self._doing = ""
         self._width = 0
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: DownloadProgress) -> None:
         """Tell how far it is."""
         if self._file and progress.file != self._file:
             self.end()
@@ -107,7 +107,7 @@ class _Lines:
         self._file, self._width = "", 0
 
 
-def progress_line(progress: Progress, columns: int) -> str:
+def progress_line(progress: DownloadProgress, columns: int) -> str:
     """How far a file is, in a line that fits: what it is, share, bytes, rate, time left."""
     total, done = progress.total, progress.done
     said = [f"{100 * done // total:3} %  {readable(done)} of {readable(total)}"] if total else []

@@ -10,8 +10,8 @@ from app.arguments import Parser, ask
 from app.chat.gate import clean
 from app.commands.pull import find
 from app.errors import SpecchatError, UsageError
-from app.models.catalogue import Entry, Part, catalogue
-from app.models.hub import downloaded
+from app.models.catalogue import Entry, catalogue
+from app.models.hub import HubFile, downloaded
 from app.models.pull import readable
 from app.models.removal import remove
 
@@ -20,8 +20,8 @@ from app.models.removal import remove
 class Plan:
     """Which files go, and which stay for the models that need them, by name."""
 
-    going: tuple[Part, ...]
-    staying: tuple[tuple[Part, tuple[str, ...]], ...]
+    going: tuple[HubFile, ...]
+    staying: tuple[tuple[HubFile, tuple[str, ...]], ...]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str]) -> int:
     return 0
 
 
-def plan_of(here: Sequence[Part], present: Iterable[Entry], named: Sequence[Part]) -> Plan:
+def plan_of(here: Sequence[HubFile], present: Iterable[Entry], named: Sequence[HubFile]) -> Plan:
     """Which of the files `here` go when the files `named` are to be removed.
 
     present: the entries whose files are all on the disk. One that has these very files is the same model
@@ -77,7 +77,7 @@ def plan_of(here: Sequence[Part], present: Iterable[Entry], named: Sequence[Part
     )
 
 
-def _key(part: Part) -> tuple[str, str]:
+def _key(part: HubFile) -> tuple[str, str]:
     return part.repository, part.file
 
 
@@ -85,6 +85,6 @@ def _is_here(entry: Entry) -> bool:
     return all(downloaded(part) is not None for part in entry.parts)
 
 
-def _bytes(part: Part) -> int:
+def _bytes(part: HubFile) -> int:
     path = downloaded(part)
     return 0 if path is None else path.stat().st_size

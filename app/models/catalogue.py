@@ -18,31 +18,19 @@ from app.chat.gate import clean
 from app.config.fields import nearest, shown
 from app.config.file import line_of, load_toml, settings_path
 from app.errors import SpecchatError
+from app.models.hub import HubFile, file_problem, repository_problem, revision_problem
 
 Kind: TypeAlias = Literal["draft", "eagle3", "mtp"]
-"""What guesses ahead: a smaller model, or a head of one of these kinds."""
+"""What drafts: a smaller model, or a head of one of these kinds."""
+
+RUNNABLE: frozenset[Kind] = frozenset({"draft"})
+"""The kinds that a proposer can run. The files of the others are not offered until one can."""
 
 _Path: TypeAlias = tuple[str, ...]
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
-# What the hub allows; two dots or hyphens in a row would make another name of the folder that keeps it.
-_REPOSITORY = re.compile(r"(?!.*(?:\.\.|--))[A-Za-z0-9_][\w.-]*/[A-Za-z0-9_][\w.-]*", re.ASCII)
-_REVISION = re.compile(r"[0-9a-f]{40}")
-# Signs that separate folders, or name drives and streams, on one system or another.
-_FORBIDDEN_IN_FILES = frozenset('\\:*?"<>|')
 _GIGABYTE = 1_000_000_000
 _MOST_GIGABYTES = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A file on Hugging Face. size: bytes, rounded as its page shows it. revision: the commit to take, None
-    for whatever is newest."""
-
-    repository: str
-    file: str
-    size: int
-    revision: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +44,8 @@ class Entry:
     """
 
     name: str
-    target: Part
-    draft: Part | None
+    target: HubFile
+    draft: HubFile | None
     kind: Kind
     licence: str
     memory: int
@@ -66,9 +54,9 @@ class Entry:
     rpc: tuple[str, ...] = ()
 
     @property
-    def parts(self) -> tuple[Part, ...]:
-        """Its files, the target first."""
-        return (self.target, self.draft) if self.draft else (self.target,)
+    def parts(self) -> tuple[HubFile, ...]:
+        """The files to have, the target first; not a head that nothing can run."""
+        return (self.target, self.draft) if self.draft and self.kind in RUNNABLE else (self.target,)
 
 
 def user_catalogue_file() -> Path:
@@ -79,18 +67,23 @@ def user_catalogue_file() -> Path:
 def catalogue() -> dict[str, Entry]:
     """The entries by name: the shipped ones, and the person's own, which add to them and replace whole ones.
 
-    Raises SpecchatError with file and line where the person's file has a fault: nobody is to look for an
-    entry in vain, or to get another model than the one that was written down. Whoever can go on without
-    the file tells the error and takes `shipped_catalogue`. A model named by its path needs neither.
+    Raises SpecchatError with file and line where the person's file has a fault. A caller that can do without
+    the file shows the error and takes `shipped_catalogue`.
     """
     own = user_catalogue_file()
     shipped = dict(shipped_catalogue())
     return {**shipped, **read_catalogue(own, shipped)} if os.path.lexists(own) else shipped
 
 
+def offered(entries: Mapping[str, Entry]) -> list[Entry]:
+    """The entries without those that differ from another only by a head that nothing can run."""
+    targets = {entry.target for entry in entries.values() if entry.kind in RUNNABLE}
+    return [each for each in entries.values() if each.kind in RUNNABLE or each.target not in targets]
+
+
 @cache
 def shipped_catalogue() -> Mapping[str, Entry]:
-    """The entries that come with specchat. Their file lies beside this one, in a checkout at the top."""
+    """The entries that come with specchat. Their file lies beside this one; in a checkout, at the top."""
     here = Path(__file__).parent
     shipped = here / "models.toml"
     return MappingProxyType(read_catalogue(shipped if shipped.exists() else here.parents[1] / "models.toml"))
@@ -111,152 +104,144 @@ def read_catalogue(path: Path, known: Mapping[str, Entry] = MappingProxyType({})
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise SpecchatError(f"{label} line {line}: not UTF-8; save the file as UTF-8.") from error
-    return _Reader(text, label, known).entries()
+    file = _File(text, label, load_toml(text, label), known)
+    return {name: file.entry(name, raw) for name, raw in file.data.items()}
 
 
-class _Reader:
-    """One file's content, held against what it should be."""
+@dataclass(frozen=True, slots=True)
+class _File:
+    """A catalogue's text, and what tomllib makes of it. known: entries of another that may be named."""
 
-    def __init__(self, text: str, label: str, known: Mapping[str, Entry]) -> None:
-        self._text = text
-        self._label = label
-        self._known = known
-        self._data = load_toml(text, label)
+    text: str
+    label: str
+    data: Mapping[str, object]
+    known: Mapping[str, Entry]
 
-    def entries(self) -> dict[str, Entry]:
-        """Every entry, in the order of the file."""
-        return {name: self._entry(name, raw) for name, raw in self._data.items()}
+    def fail(self, at: _Path, message: str) -> NoReturn:
+        raise SpecchatError(f"{self.label} line {line_of(self.text, at)}: {message}")
 
-    def _entry(self, name: str, raw: object) -> Entry:
-        at = (name,)
+    def table(self, at: _Path, raw: object, wanted: str) -> _Table:
+        if not isinstance(raw, dict):
+            self.fail(at, f"{at[-1]} is {shown(raw)}: {wanted}.")
+        return _Table(self, at, raw)
+
+    def entry(self, name: str, raw: object) -> Entry:
         if not _NAME.fullmatch(name):
-            self._fail(at, f"a name is of letters, digits and . _ -, not {shown(name)}.")
-        fields = self._table(at, raw, f"write [{name}] on a line of its own and its keys below")
+            self.fail((name,), f"a name is of letters, digits and . _ -, not {shown(name)}.")
+        table = self.table((name,), raw, f"write [{name}] on a line of its own and its keys below")
         optional = ("draft", "kind", "memory_kind", "unverified", "rpc")
-        self._check_keys(at, fields, ("target", "licence", "memory"), optional)
-        kind = self._text_at((name, "kind"), fields.get("kind", "draft"))
+        table.check_keys(("target", "licence", "memory"), optional)
+        kind = table.text("kind", "draft")
         if kind not in get_args(Kind):
-            self._fail((name, "kind"), f'kind is {shown(kind)}: give "draft", "eagle3" or "mtp".')
-        if kind == "eagle3" and "draft" not in fields:
-            self._fail(at, f"{name} has no draft: an EAGLE-3 head is a file of its own, so name it.")
-        unverified = fields.get("unverified", False)
+            table.fail("kind", f'kind is {shown(kind)}: give "draft", "eagle3" or "mtp".')
+        if kind == "eagle3" and "draft" not in table.fields:
+            table.fail("", f"{name} has no draft: an EAGLE-3 head is a file of its own, so name it.")
+        unverified = table.fields.get("unverified", False)
         if not isinstance(unverified, bool):
-            self._fail((name, "unverified"), f"unverified is {shown(unverified)}: give true or false.")
-        target = self._part((name, "target"), fields["target"])
-        memory_kind = fields.get("memory_kind")
+            table.fail("unverified", f"unverified is {shown(unverified)}: give true or false.")
+        rpc = table.fields.get("rpc", [])
+        if not isinstance(rpc, list) or not all(isinstance(each, str) and _is_line(each) for each in rpc):
+            table.fail("rpc", f'rpc is {shown(rpc)}: give a list, such as ["192.0.2.7:50052"].')
         return Entry(
             name=name,
-            target=target,
-            draft=self._part((name, "draft"), fields["draft"]) if "draft" in fields else None,
+            target=self.part((name, "target"), table.fields["target"]),
+            draft=self.part((name, "draft"), table.fields["draft"]) if "draft" in table.fields else None,
             kind=cast(Kind, kind),
-            licence=self._text_at((name, "licence"), fields["licence"]),
-            memory=self._gigabytes((name, "memory"), fields["memory"]),
+            licence=table.text("licence"),
+            memory=table.gigabytes("memory"),
             unverified=unverified,
-            memory_kind=None if memory_kind is None else self._text_at((name, "memory_kind"), memory_kind),
-            rpc=self._addresses((name, "rpc"), fields.get("rpc", [])),
+            memory_kind=table.text("memory_kind") if "memory_kind" in table.fields else None,
+            rpc=tuple(rpc),
         )
 
-    def _part(self, at: _Path, raw: object) -> Part:
-        fields = self._table(at, raw, f"write {at[-1]}.repository, {at[-1]}.file and {at[-1]}.size")
-        if "same_as" in fields:
-            return self._same(at, fields)
-        self._check_keys(at, fields, ("repository", "file", "size"), ("revision",), "same_as")
-        repository = self._text_at((*at, "repository"), fields["repository"])
-        if not _REPOSITORY.fullmatch(repository):
-            self._fail((*at, "repository"), f"repository is {shown(repository)}: write it as org/repo.")
-        file = self._text_at((*at, "file"), fields["file"])
-        problem = _file_problem(file)
-        if problem:
-            self._fail((*at, "file"), f"file is {shown(file)}: {problem}.")
-        revision = fields.get("revision")
-        if revision is not None and not (isinstance(revision, str) and _REVISION.fullmatch(revision)):
-            self._fail(
-                (*at, "revision"),
-                f"revision is {shown(revision)}: give the 40 digits (0-9, a-f) of a commit, or leave it out.",
-            )
-        return Part(repository, file, self._gigabytes((*at, "size"), fields["size"]), revision)
+    def part(self, at: _Path, raw: object) -> HubFile:
+        key = at[-1]
+        table = self.table(at, raw, f"write {key}.repository, {key}.file and {key}.size")
+        if "same_as" in table.fields:
+            return self._same(table, key)
+        table.check_keys(("repository", "file", "size"), ("revision",), "same_as")
+        repository, file = table.text("repository"), table.text("file")
+        revision = table.fields.get("revision")
+        problems = {
+            "repository": repository_problem(repository),
+            "file": file_problem(file),
+            "revision": None if revision is None else revision_problem(revision),
+        }
+        for name, problem in problems.items():
+            if problem:
+                table.fail(name, f"{name} is {shown(table.fields[name])}: {problem}.")
+        return HubFile(repository, file, table.gigabytes("size"), None if revision is None else str(revision))
 
-    def _same(self, at: _Path, fields: Mapping[str, object]) -> Part:
+    def _same(self, table: _Table, key: str) -> HubFile:
         """The same part of another entry, which must say itself what it is."""
-        self._check_keys(at, fields, ("same_as",), ())
-        here, key = (*at, "same_as"), at[1]
-        name = self._text_at(here, fields["same_as"])
-        if name in self._data:
-            entry = self._data[name]
+        table.check_keys(("same_as",), ())
+        name = table.text("same_as")
+        if name in self.data:
+            entry = self.data[name]
             part = entry.get(key) if isinstance(entry, dict) else None
             if isinstance(part, dict) and "same_as" in part:
-                self._fail(here, f"{key} is the same as in {name}, which names another: name that one.")
+                table.fail("same_as", f"{key} is the same as in {name}, which names another: name that one.")
             if part is not None:
-                return self._part((name, key), part)
-        elif name in self._known:
-            known = self._known[name].target if key == "target" else self._known[name].draft
+                return self.part((name, key), part)
+        elif name in self.known:
+            known = self.known[name].target if key == "target" else self.known[name].draft
             if known is not None:
                 return known
         else:
-            near = nearest(name, {*self._data, *self._known})
+            near = nearest(name, {*self.data, *self.known})
             hint = f"did you mean {shown(near)}?" if near else "name an entry that there is."
-            self._fail(here, f"same_as is {shown(name)}, which is no entry; {hint}")
-        self._fail(here, f"{name} has no {key} that could be the same; name another entry.")
+            table.fail("same_as", f"same_as is {shown(name)}, which is no entry; {hint}")
+        table.fail("same_as", f"{name} has no {key} that could be the same; name another entry.")
 
-    def _table(self, at: _Path, raw: object, wanted: str) -> Mapping[str, object]:
-        if not isinstance(raw, dict):
-            self._fail(at, f"{at[-1]} is {shown(raw)}: {wanted}.")
-        return raw
 
-    def _check_keys(
-        self,
-        at: _Path,
-        fields: Mapping[str, object],
-        required: Collection[str],
-        optional: Collection[str],
-        instead: str = "",
-    ) -> None:
-        """Every key is known, and those required are there. instead: one that would stand for them all."""
-        inner = "".join(f"{each}." for each in at[1:])
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A table of the file, whose values are checked as they are taken."""
+
+    file: _File
+    at: _Path
+    fields: Mapping[str, object]
+
+    def fail(self, key: str, message: str) -> NoReturn:
+        """key: "" for the table itself."""
+        self.file.fail((*self.at, key) if key else self.at, message)
+
+    def check_keys(self, required: Collection[str], optional: Collection[str], instead: str = "") -> None:
+        """Check that every key is known and those required are there. instead: one that replaces them all."""
+        inner = "".join(f"{each}." for each in self.at[1:])
         keys = [*required, *optional, *([instead] if instead else [])]
-        for key in fields:
+        for key in self.fields:
             if key not in keys:
                 near = nearest(key, keys)
                 hint = f"did you mean {inner}{near}?" if near else f"there are {', '.join(keys)}."
-                self._fail((*at, key), f"{at[0]} has no key {inner}{_short(key)}; {hint}")
+                self.fail(key, f"{self.at[0]} has no key {inner}{_short(key)}; {hint}")
         for key in required:
-            if key not in fields:
+            if key not in self.fields:
                 other = f", or {inner}{instead}" if instead else ""
-                self._fail(at, f"{at[0]} has no {inner}{key}: add it{other}.")
+                self.fail("", f"{self.at[0]} has no {inner}{key}: add it{other}.")
 
-    def _text_at(self, at: _Path, raw: object) -> str:
-        if not isinstance(raw, str) or not raw.strip() or not raw.isprintable():
-            self._fail(at, f"{at[-1]} is {shown(raw)}: give a text in quotation marks, on one line.")
+    def text(self, key: str, default: str = "") -> str:
+        """A line of text. default: where the key is not there."""
+        raw = self.fields.get(key, default)
+        if not isinstance(raw, str) or not _is_line(raw):
+            self.fail(key, f"{key} is {shown(raw)}: give a text in quotation marks, on one line.")
         return raw
 
-    def _addresses(self, at: _Path, raw: object) -> tuple[str, ...]:
-        if not isinstance(raw, list):
-            self._fail(at, f'rpc is {shown(raw)}: give a list, such as ["192.0.2.7:50052"].')
-        return tuple(self._text_at(at, each) for each in raw)
-
-    def _gigabytes(self, at: _Path, raw: object) -> int:
+    def gigabytes(self, key: str) -> int:
         """Bytes, of a number that is given in GB."""
+        raw = self.fields[key]
         if isinstance(raw, bool) or not isinstance(raw, int | float):
-            self._fail(at, f"{at[-1]} is {shown(raw)}: give a number of GB, such as 4.92.")
-        # So put that it is true for nan too.
+            self.fail(key, f"{key} is {shown(raw)}: give a number of GB, such as 4.92.")
+        # Written so that it holds for nan too.
         if not raw > 0:
-            self._fail(at, f"{at[-1]} is {_short(shown(raw))}: give a number of GB above 0.")
+            self.fail(key, f"{key} is {_short(shown(raw))}: give a number of GB above 0.")
         if raw > _MOST_GIGABYTES:
-            self._fail(at, f"{at[-1]} is {_short(str(raw))}: give it in GB, not in bytes.")
+            self.fail(key, f"{key} is {_short(str(raw))}: give it in GB, not in bytes.")
         return max(1, round(raw * _GIGABYTE))
 
-    def _fail(self, at: _Path, message: str) -> NoReturn:
-        raise SpecchatError(f"{self._label} line {line_of(self._text, at)}: {message}")
 
-
-def _file_problem(file: str) -> str | None:
-    """What to write instead of this name of a file in a repository; None where it is one."""
-    if not file.lower().endswith(".gguf"):
-        return "name a file that ends in .gguf"
-    parts = file.split("/")
-    if any(not part.strip(" .") for part in parts) or _FORBIDDEN_IN_FILES.intersection(file):
-        return "write its path in the repository, with / between folders and no . or .. in it"
-    return None
+def _is_line(text: str) -> bool:
+    return bool(text.strip()) and text.isprintable()
 
 
 def _short(key: str) -> str:

@@ -6,13 +6,14 @@ import json
 import os
 import re
 import stat
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from app.models.disk_search import Found, LeftOut, Names, Search, first_bytes
-from app.models.places import Layout, Place
-
-__all__ = ["Found", "LeftOut", "discover"]
+from app.models.disk_search import Found, PathParts, Search, first_bytes
+from app.models.hub import HubFile
+from app.models.places import Layout, Place, places
+from app.models.row import UnusableFile
 
 _MOST_BYTES = 1 << 20  # of a manifest or settings file
 _DIGEST = re.compile(r"sha256:([0-9a-f]{64})")
@@ -21,16 +22,28 @@ _OLLAMA = "application/vnd.ollama.image."
 _OLLAMA_HOST, _OLLAMA_NAMESPACE = "registry.ollama.ai", "library"
 
 
-def discover(places: Sequence[Place]) -> tuple[list[Found], list[LeftOut]]:
+def discover(places: Sequence[Place]) -> tuple[list[Found], list[UnusableFile]]:
     """Every model in `places`, in their order, and what was left out. Only first bytes of files are read."""
     search = Search()
     for place in places:
         _READERS[place.layout](search, place)
-    return search.found, search.left_out
+    return search.found, search.unusable
+
+
+def discover_here(folders: Sequence[Path] = ()) -> tuple[list[Found], list[UnusableFile]]:
+    """The same for every place of this machine, and `folders`."""
+    return discover(places(os.environ, Path(os.path.expanduser("~")), sys.platform, folders))
+
+
+def same_file(part: HubFile, found: Sequence[Found]) -> Path | None:
+    """The file of Hugging Face where another program keeps it under that name; None where none does."""
+    name = f"{part.repository}:{part.file}"
+    # The catalogue's size is rounded; a file of less than half of it was cut.
+    return next((each.path for each in found if each.name == name and 2 * each.size > part.size), None)
 
 
 def _read(path: Path | str) -> bytes:
-    """The file's bytes, b"" where it is none, too long for what it should be, or cannot be read."""
+    """The file's bytes; b"" where it is no file, too long for what it should be, or cannot be read."""
     try:
         about = os.stat(path)
         if not stat.S_ISREG(about.st_mode) or about.st_size > _MOST_BYTES:
@@ -41,7 +54,7 @@ def _read(path: Path | str) -> bytes:
 
 
 def _read_json(path: Path | str) -> Mapping[str, object]:
-    """The object in a JSON file, {} where there is none that can be read."""
+    """The object in a JSON file, {} where none can be read."""
     try:
         value = json.loads(_read(path))
     except (ValueError, RecursionError):
@@ -50,7 +63,7 @@ def _read_json(path: Path | str) -> Mapping[str, object]:
 
 
 def _absolute(value: object) -> Path | None:
-    """The path that somebody's file names; None where that is no whole path."""
+    """The path that a program's file names; None where it is not absolute."""
     if not isinstance(value, str) or "\0" in value:
         return None
     try:
@@ -60,7 +73,7 @@ def _absolute(value: object) -> Path | None:
     return Path(value) if os.path.isabs(value) else None
 
 
-def _tree_names(parts: tuple[str, ...]) -> Names:
+def _tree_names(parts: PathParts) -> PathParts:
     """A file by its own name, or as the hub calls it where the folders are those of its cache."""
     for at, folder in enumerate(parts[:-3]):
         if folder.startswith("models--") and parts[at + 1] == "snapshots":
@@ -74,14 +87,24 @@ def _repository(folder: str) -> str:
     return folder.removeprefix("models--").replace("--", "/", 1)
 
 
-def _lm_studio_names(parts: tuple[str, ...]) -> Names:
+def _lm_studio_names(parts: PathParts) -> PathParts:
     if len(parts) < 3:
         return parts[-1], "/".join(parts)
     return (f"{parts[0]}/{parts[1]}:{'/'.join(parts[2:])}",)
 
 
-def _jan_names(parts: tuple[str, ...]) -> Names:
+def _jan_names(parts: PathParts) -> PathParts:
     return ("/".join(parts[:-1] if len(parts) > 1 and parts[-1].lower() == "model.gguf" else parts),)
+
+
+def _downloads(search: Search, place: Place) -> None:
+    for folder, parts, files in search.folders(place.path, place):
+        for file in files:
+            if len(parts) >= 3 and file.endswith(".incomplete"):
+                inner = "/".join((*parts[3:], file.removesuffix(".incomplete")))
+                name = f"{parts[0]}/{parts[1]}:{inner}"
+                reason = f"{name} is not downloaded whole; run: specchat pull {name}"
+                search.leave_out(Path(folder, file), place.origin, reason)
 
 
 def _tree(search: Search, place: Place) -> None:
@@ -150,7 +173,7 @@ def _ollama_name(host: str, namespace: str, model: str, tag: str) -> str:
     return f"{model}:{tag}" if namespace == _OLLAMA_NAMESPACE else f"{namespace}/{model}:{tag}"
 
 
-def _ollama_model(search: Search, place: Place, tag: tuple[str, ...]) -> None:
+def _ollama_model(search: Search, place: Place, tag: PathParts) -> None:
     name = _ollama_name(*tag)
     manifest = os.path.join(place.path, "manifests", *tag)
     layers = _read_json(manifest).get("layers")
@@ -191,7 +214,7 @@ def _jan(search: Search, place: Place) -> None:
         if parts and "model.yml" in files:
             _jan_import(search, place, Path(folder, "model.yml"), "/".join(parts))
     for folder, parts, files in folders:
-        search.take_files(folder, files, place.origin, _jan_names, above=parts)
+        search.take_files(folder, files, place.origin, _jan_names, parts)
 
 
 def _jan_import(search: Search, place: Place, description: Path, name: str) -> None:
@@ -212,6 +235,7 @@ _READERS: Mapping[Layout, Callable[[Search, Place], None]] = {
     "hub": _hub,
     "flat": _flat,
     "tree": _tree,
+    "downloads": _downloads,
     "lm-studio": _lm_studio,
     "lm-studio-pointer": _lm_studio_pointer,
     "ollama": _ollama,

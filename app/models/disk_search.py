@@ -14,23 +14,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from app.models.chat_file import kind_by_name
 from app.models.places import Place
+from app.models.row import UnusableFile
+from app.models.usable import PART, kind_by_name
 
 # A folder with more in it is hardly one for models, and listing it takes seconds.
 _MOST_ENTRIES = 200_000
 _MOST_MISSING = 8
 # Windows would change line ends.
 _READ = os.O_RDONLY | getattr(os, "O_BINARY", 0)
-_PART = re.compile(r"-(\d{5})-of-(\d{5})(?=\.gguf$)", re.IGNORECASE)
 # What downloaders append; aria2 keeps a file of its own beside the unfinished one.
 _UNFINISHED = re.compile(
     r"(\.gguf)\.(part|partial|incomplete|download|downloading|downloadinprogress|crdownload|tmp|aria2)$",
     re.IGNORECASE,
 )
 
-Names: TypeAlias = tuple[str, ...]
-"""What a file may be called, best first: the next is for where the one before is taken."""
+PathParts: TypeAlias = tuple[str, ...]
+Called: TypeAlias = Callable[[PathParts], PathParts]
+"""From the parts of a file's path to what it may be called, best first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +45,9 @@ class Found:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """What a person may look for and not find. reason: a sentence that says why, and what to do."""
-
-    path: Path
-    origin: str
-    reason: str
-
-
 def parts_of(path: str) -> tuple[str, ...]:
     """The files that the model at `path` consists of, by its name alone: itself, or all parts of a split."""
-    match = _PART.search(path)
+    match = PART.search(path)
     if match is None or not 1 <= int(match[1]) <= int(match[2]):
         return (path,)
     stem, end = path[: match.start()], path[match.end() :]
@@ -68,20 +60,20 @@ class Search:
 
     def __init__(self) -> None:
         self.found: list[Found] = []
-        self.left_out: list[LeftOut] = []
+        self.unusable: list[UnusableFile] = []
         self._seen: set[object] = set()
         self._names: set[str] = set()
         self._told: set[str] = set()
 
     def leave_out(self, path: Path | str, origin: str, reason: str) -> None:
-        """Say why, once, by whatever way the file is reached again."""
+        """Say why, once, however the file is reached again."""
         try:
             real = os.path.realpath(path)
         except ValueError:  # no file can have such a name
             real = os.fspath(path)
         if real not in self._told:
             self._told.add(real)
-            self.left_out.append(LeftOut(Path(path), origin, reason))
+            self.unusable.append(UnusableFile(os.fspath(path), origin, reason))
 
     def listed(self, folder: Path | str, place: Place) -> tuple[list[str], list[str]]:
         """Names of the files and of the folders in a folder, in order, links last: what they lead to may be
@@ -96,29 +88,21 @@ class Search:
             if place.named and Path(folder) == place.path:
                 self.leave_out(folder, place.origin, f"There is no folder {folder}; check its path.")
         except (OSError, ValueError) as error:
-            self.leave_out(folder, place.origin, unreadable(os.fspath(folder), error))
+            self.leave_out(folder, place.origin, _unreadable(os.fspath(folder), error))
         return [name for _, name in sorted(files)], [name for _, name in sorted(folders)]
 
-    def walk(
-        self,
-        top: Path,
-        place: Place,
-        called: Callable[[tuple[str, ...]], Names],
-        *,
-        above: tuple[str, ...] = (),
-        deep: bool = True,
-    ) -> None:
+    def walk(self, top: Path, place: Place, called: Called, above: PathParts = (), deep: bool = True) -> None:
         """Take the models in a folder. called: the names of a file, given the folders that lead to it from
         the place and its own name; `above` are those before `top`."""
         for folder, parts, files in self.folders(top, place, deep=deep):
-            self.take_files(folder, files, place.origin, called, above=(*above, *parts))
+            self.take_files(folder, files, place.origin, called, (*above, *parts))
 
     def folders(
         self, top: Path, place: Place, *, deep: bool = True
-    ) -> Iterator[tuple[str, tuple[str, ...], list[str]]]:
+    ) -> Iterator[tuple[str, PathParts, list[str]]]:
         """Each folder from `top` down, once, whatever links lead to it: its path, the names that lead to it,
         its files. Hidden folders hold what programs keep for themselves, and are passed over."""
-        waiting: list[tuple[str, tuple[str, ...]]] = [(os.fspath(top), ())]
+        waiting: list[tuple[str, PathParts]] = [(os.fspath(top), ())]
         visited: set[object] = set()
         entries = 0
         while waiting:
@@ -142,13 +126,7 @@ class Search:
                 waiting += [(os.path.join(folder, name), (*parts, name)) for name in reversed(kept)]
 
     def take_files(
-        self,
-        folder: str,
-        files: Sequence[str],
-        origin: str,
-        called: Callable[[tuple[str, ...]], Names],
-        *,
-        above: tuple[str, ...],
+        self, folder: str, files: Sequence[str], origin: str, called: Called, above: PathParts
     ) -> None:
         """Take the models among the files of one folder, which the names `above` lead to."""
         present = set(files)
@@ -166,50 +144,36 @@ class Search:
                 if first == name:
                     self.take(path, origin, called((*above, name)))
                 elif first not in present:
-                    whole = called((*above, first))[0]
-                    reason = f"{whole} is missing, the first part of a model; download it again."
-                    self.leave_out(os.path.join(folder, first), origin, reason)
+                    reason = f"{called((*above, first))[0]} is missing, the first part of a model; "
+                    self.leave_out(os.path.join(folder, first), origin, f"{reason}download it again.")
 
-    def take(self, path: str, origin: str, names: Names) -> None:
-        """Take a model by its file, or the first of its parts, unless it was taken before or is none."""
-        name, size, missing = names[0], 0, []
-        parts = parts_of(path)
+    def take(self, path: str, origin: str, names: PathParts) -> None:
+        """Take a model by its file, or the first of its parts, unless it was taken before or cannot be used.
+        names: what it may be called, best first: the next where the one before is taken."""
         try:
-            for number, part in enumerate(parts, 1):
-                try:
-                    about = os.stat(part)
-                except FileNotFoundError:
-                    if len(parts) == 1 and not os.path.islink(part):
-                        return  # it vanished meanwhile
-                    missing.append(number)
-                    if len(missing) > _MOST_MISSING:
-                        break
-                    continue
-                if number == 1:
-                    identity = _identity(path, about)
-                    if identity in self._seen or not stat.S_ISREG(about.st_mode):
-                        return
-                    self._seen.add(identity)
-                problem = (
-                    kind_by_name(os.path.basename(part)) if number == 1 else None
-                ) or _first_bytes_problem(part, about)
-                if problem is not None:
-                    subject = name if len(parts) == 1 else f"{name}, part {number}"
-                    self.leave_out(part, origin, f"{subject} is {problem}")
+            parts = [(part, _stat(part)) for part in parts_of(path)]
+            first = parts[0][1]
+            if first is not None:
+                identity = _identity(path, first)
+                if identity in self._seen or not stat.S_ISREG(first.st_mode):
                     return
-                size += about.st_size
+                self._seen.add(identity)
+            elif len(parts) == 1 and not os.path.islink(path):
+                return  # it vanished meanwhile
+            problem = _problem(names[0], parts)
         except (OSError, ValueError) as error:
-            self.leave_out(path, origin, unreadable(name, error))
+            self.leave_out(path, origin, _unreadable(names[0], error))
             return
-        if missing:
-            self.leave_out(path, origin, _missing(name, missing, len(parts)))
+        if problem is not None:
+            self.leave_out(path, origin, problem)
             return
         unused = next((each for each in (*names, path) if each not in self._names), path)
         self._names.add(unused)
-        self.found.append(Found(Path(parts[0]), unused, origin, size))
+        size = sum(about.st_size for _, about in parts if about)
+        self.found.append(Found(Path(parts[0][0]), unused, origin, size))
 
 
-def unreadable(name: str, error: OSError | ValueError) -> str:
+def _unreadable(name: str, error: OSError | ValueError) -> str:
     """A sentence for what the system says of a file or folder."""
     reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return f"{name} cannot be read ({reason}); check its path and permissions."
@@ -239,16 +203,35 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
         return False
 
 
-def _missing(name: str, missing: Sequence[int], count: int) -> str:
-    if count == 1:
+def _stat(path: str) -> os.stat_result | None:
+    """None where there is no such file. Raises OSError where it cannot be seen."""
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None
+
+
+def _problem(name: str, parts: Sequence[tuple[str, os.stat_result | None]]) -> str | None:
+    """A sentence that says why these files are not a model. Raises OSError where one cannot be read."""
+    missing = [number for number, (_, about) in enumerate(parts, 1) if about is None]
+    if missing and len(parts) == 1:
         return f"{name} is a link to a file that is gone; download it again."
-    listed = ", ".join(map(str, missing[:_MOST_MISSING])) + (", …" if len(missing) > _MOST_MISSING else "")
-    return f"{name} has {count:,} parts, and these are missing: {listed}; download them again."
+    if missing:
+        listed = ", ".join(map(str, missing[:_MOST_MISSING])) + (
+            ", …" if len(missing) > _MOST_MISSING else ""
+        )
+        return f"{name} has {len(parts):,} parts, and these are missing: {listed}; download them again."
+    for number, (part, about) in enumerate(parts, 1):
+        what = kind_by_name(os.path.basename(part)) if number == 1 else None
+        what = what or _first_bytes_problem(part, about.st_size if about else 0)
+        if what is not None:
+            return f"{name if len(parts) == 1 else f'{name}, part {number}'} is {what}"
+    return None
 
 
-def _first_bytes_problem(path: str, about: os.stat_result) -> str | None:
+def _first_bytes_problem(path: str, size: int) -> str | None:
     """What the file is instead of a GGUF file. Raises OSError where it cannot be read."""
-    if about.st_size == 0:
+    if size == 0:
         return "empty; download it again."
     start = first_bytes(path, 4)
     if start == b"vers":

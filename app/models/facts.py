@@ -1,60 +1,38 @@
-"""What a table tells of a model file, kept between runs: reading a large vocabulary's header takes a while.
+"""What is known of model files, kept between runs, as reading the header of a large vocabulary takes a while.
 
 What was kept may be lost or damaged at any time: then the file is read again.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from contextlib import suppress
+from dataclasses import asdict, fields, replace
 from pathlib import Path
 
 import platformdirs
 
 from app.errors import SpecchatError
-from app.models import chat_file, estimate, gguf, gguf_source, gguf_types, loadable, memory_kind
-from app.models.chat_file import chat_problem
+from app.files import whole_file
+from app.models import gguf, gguf_source, gguf_types, shape, usable
 from app.models.disk_search import parts_of
 from app.models.gguf import Header, read_header
-from app.models.loadable import load_problem
+from app.models.row import Facts
+from app.models.shape import memory_kind
+from app.models.usable import file_problem
 
-VERSION = 2
-# Files that are kept: those asked for longest ago make room.
+VERSION = 3
+# Files that are kept: the oldest make room.
 _MOST = 2000
 # Of a name that a file gives itself, which may be as long as it likes.
 _MOST_CHARACTERS = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
-    """What a file's header says; None where it says nothing.
-
-    context_length: tokens it was trained for. vocabulary_size: tokens. parameters: of all parts. problem: a
-    sentence that says why it cannot be chatted with; None where it can be. memory_kind: see memory_kind.py.
-    """
-
-    architecture: str | None = None
-    quantisation: str | None = None
-    context_length: int | None = None
-    layers: int | None = None
-    vocabulary_size: int | None = None
-    parameters: int | None = None
-    name: str | None = None
-    problem: str | None = None
-    memory_kind: str | None = None
-
-
 def facts_file() -> Path:
     """Where facts are kept."""
     return Path(platformdirs.user_cache_dir("specchat", appauthor=False)) / "facts.json"
-
-
-def facts(path: Path, kept_in: Path | None = None) -> Facts:
-    """The facts of one file. A file that cannot be read has a problem and nothing else."""
-    return next(found for _, found in list(facts_of([path], kept_in)))
 
 
 def facts_of(paths: Iterable[Path], kept_in: Path | None = None) -> Iterator[tuple[Path, Facts]]:
@@ -80,7 +58,7 @@ def facts_of(paths: Iterable[Path], kept_in: Path | None = None) -> Iterator[tup
 
 
 def _look(path: Path) -> tuple[Facts, bool]:
-    """The facts, and whether they hang on nothing but the file: a lack of permission may end."""
+    """The facts, and whether they depend on the file alone: a lack of permission may end."""
     try:
         header = read_header(path)
     except SpecchatError as error:
@@ -90,15 +68,13 @@ def _look(path: Path) -> tuple[Facts, bool]:
         quantisation=header.quantisation,
         context_length=header.context_length,
         layers=header.block_count,
-        vocabulary_size=header.vocabulary_size,
-        name=_cut(header.name),
+        title=_cut(header.text("general.name")),
     )
     try:
         found = replace(found, parameters=_parameters(header) or None)
-        problem = chat_problem(header, path) or load_problem(header)
+        problem = file_problem(header)
         # Of a header that llama.cpp would refuse nothing is to be computed.
-        kind = memory_kind.memory_kind(header) if problem is None else None
-        return replace(found, problem=problem, memory_kind=kind), True
+        return replace(found, problem=problem, memory_kind=None if problem else memory_kind(header)), True
     except SpecchatError as error:
         return replace(found, problem=str(error)), not isinstance(error.__cause__, OSError)
 
@@ -126,8 +102,8 @@ def _stamp(path: Path) -> tuple[str, list[int]]:
 
 
 def _rules() -> list[int]:
-    """What changes with the code that reads headers and judges them: facts that it found otherwise go."""
-    modules = (chat_file, estimate, gguf, gguf_source, gguf_types, loadable, memory_kind)
+    """What changes with the code that reads and judges headers: facts that other code found are dropped."""
+    modules = (gguf, gguf_source, gguf_types, shape, usable)
     about = [os.stat(path) for module in modules if (path := module.__file__)]
     return [VERSION, *(number for each in about for number in (each.st_size, each.st_mtime_ns))]
 
@@ -144,19 +120,15 @@ def _read(path: Path, rules: list[int]) -> Mapping[str, Mapping[str, object]]:
 
 
 def _write(path: Path, rules: list[int], new: Mapping[str, Mapping[str, object]]) -> None:
-    """Write what is new beside what other runs wrote meanwhile. A folder that cannot be written keeps
-    nothing, which costs time only."""
+    """Add what is new to what other runs wrote meanwhile. A folder that cannot be written only costs time."""
     known = {key: entry for key, entry in _read(path, rules).items() if key not in new}
     kept = dict(list({**known, **new}.items())[-_MOST:])
-    beside = path.with_name(f"{path.name}.{os.getpid()}")
-    with contextlib.suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(json.dumps({"rules": rules, "facts": kept}), encoding="utf-8")
-        beside.replace(path)
+    with suppress(OSError), whole_file(path) as file:
+        file.write(json.dumps({"rules": rules, "facts": kept}).encode())
 
 
 def _parse(entry: object) -> Facts | None:
-    """The facts that were kept; None where they are not of their kinds."""
+    """The facts that were kept; None where they have other fields or types."""
     names = {field.name: str(field.type) for field in fields(Facts)}
     if not isinstance(entry, dict) or entry.keys() != names.keys():
         return None

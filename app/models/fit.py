@@ -1,18 +1,16 @@
-"""Whether a model fits into memory, and the context and GPU layers to use where nobody chose them."""
+"""Whether a model fits into memory, and which context and GPU layers to use where none were set."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from app.models.estimate import Copies, Estimate, Parts, estimate, has_window, on_cpu, parts, snapshots_worth
+from app.models.estimate import NO_COPIES, Copies, Parts, parts, snapshots_worth
 from app.models.gguf import Header
+from app.models.shape import Shape
 
-__all__ = ["DEFAULT_CONTEXT", "SMALLEST_CONTEXT", "Estimate", "Fit", "Memory", "estimate", "fit"]
-
-# Context of a chat when none is asked for, as far as the model was trained with it, and the least that
-# is worth having.
+# Context of a chat when none is set, if the model was trained for as much, and the least worth having.
 DEFAULT_CONTEXT = 8192
 SMALLEST_CONTEXT = 512
 _STEP = 256
@@ -48,14 +46,14 @@ class Memory:
 class Fit:
     """What to use. gpu_layers: -1 for all, also where there is no GPU.
 
-    estimate: as if all ran on the CPU. gpu: bytes of the GPUs' memory that it needs. whole_window: layers
-    with a sliding window keep all rows. problem: a sentence, where memory will be short all the same.
-    context_note, layers_note, window_note: a sentence, where less was chosen than could be.
+    needed: bytes of the system's memory as if all ran on the CPU; gpu: of the GPUs' memory. whole_window:
+    layers with a sliding window keep all rows. problem: a sentence, where memory will be short all the
+    same. context_note, layers_note, window_note: a sentence, where less was chosen than could be.
     """
 
     context_length: int
     gpu_layers: int
-    estimate: Estimate
+    needed: int
     gpu: int = 0
     whole_window: bool = True
     problem: str | None = None
@@ -71,6 +69,16 @@ class _Need:
     system: int
     gpu: int
 
+    def fits(self, memory: Memory) -> bool:
+        whole = self.system + (self.gpu if memory.shared else 0)
+        return whole <= memory.system_usable and self.gpu <= memory.gpu_usable
+
+    def short(self, memory: Memory) -> tuple[str, str]:
+        """What is needed and what is free, of the memory that is short."""
+        if self.gpu > memory.gpu_usable:
+            return f"{_size(self.gpu)} of the GPU", _size(sum(memory.gpus))
+        return _size(self.system + (self.gpu if memory.shared else 0)), _size(memory.system)
+
 
 def fit(
     header: Header,
@@ -82,8 +90,7 @@ def fit(
     needed: int = 0,
     beside: Sequence[Header] = (),
     flash_attention: bool = True,
-    mmap: bool = True,
-    copies: Copies | None = None,
+    copies: Copies = NO_COPIES,
     whole_window: bool | None = None,
 ) -> Fit:
     """Choose what is None (context_length, whole_window) or -1 (gpu_layers); say where what is set does not
@@ -93,32 +100,36 @@ def fit(
     that are loaded with it, such as a draft, each with a context as long. whole_window: layers with a sliding
     window keep all rows, which is chosen unless memory is short.
     """
+    headers = (header, *beside)
+    wanted = context_length or max(DEFAULT_CONTEXT, needed)
+    if context_length is None and header.context_length:
+        wanted = min(header.context_length, wanted)
 
     def fitted(whole: bool) -> Fit:
-        return _fit(
-            header,
-            memory,
-            context_length,
-            gpu_layers,
-            cache_type,
-            needed=needed,
-            beside=beside,
-            flash_attention=flash_attention,
-            mmap=mmap,
-            copies=copies,
-            whole_window=whole,
-        )
+        def pieces(length: int) -> list[Parts]:
+            return [
+                parts(
+                    each,
+                    length,
+                    cache_type,
+                    flash_attention=flash_attention,
+                    copies=copies,
+                    whole_window=whole or each is not header,
+                    snapshots=snapshots_worth(each) if each is header else 0,
+                )
+                for each in headers
+            ]
+
+        chosen = _choose(pieces, memory, wanted, context_length is not None, gpu_layers, cache_type)
+        return replace(chosen, whole_window=whole)
 
     chosen = fitted(whole_window is not False)
-    if whole_window is None and _is_short(chosen) and has_window(header):
+    is_short = any((chosen.problem, chosen.context_note, chosen.layers_note))
+    if whole_window is None and is_short and Shape(header).window:
         short = fitted(False)
         if _room(short) > _room(chosen):
             return replace(short, window_note=_WINDOW_NOTE)
     return chosen
-
-
-def _is_short(chosen: Fit) -> bool:
-    return any((chosen.problem, chosen.context_note, chosen.layers_note))
 
 
 def _room(chosen: Fit) -> tuple[bool, int, float]:
@@ -127,63 +138,37 @@ def _room(chosen: Fit) -> tuple[bool, int, float]:
     return chosen.problem is None, chosen.context_length, layers
 
 
-def _fit(
-    header: Header,
+def _choose(
+    pieces: Callable[[int], list[Parts]],
     memory: Memory,
-    context_length: int | None,
+    wanted: int,
+    fixed: bool,
     gpu_layers: int,
     cache_type: str,
-    *,
-    needed: int,
-    beside: Sequence[Header],
-    flash_attention: bool,
-    mmap: bool,
-    copies: Copies | None,
-    whole_window: bool,
 ) -> Fit:
-    """The same for whole windows, or for such as are cut short."""
-    headers = (header, *beside)
-
-    def pieces(length: int) -> list[Parts]:
-        return [
-            parts(
-                each,
-                length,
-                cache_type,
-                flash_attention=flash_attention,
-                copies=copies,
-                whole_window=whole_window or each is not header,
-                snapshots=snapshots_worth(each) if each is header else 0,
-            )
-            for each in headers
-        ]
+    """The context and the layers on a GPU. pieces: of all models, by the length of the context. fixed: the
+    length `wanted` was asked for."""
 
     def need(length: int, count: int) -> _Need:
         each = [_need(held, count) for held in pieces(length)]
         return _Need(sum(one.system for one in each), sum(one.gpu for one in each))
 
-    def fits(length: int, count: int) -> bool:
-        return _fits(need(length, count), memory)
-
-    wanted = context_length or max(DEFAULT_CONTEXT, needed)
-    if context_length is None and header.context_length:
-        wanted = min(header.context_length, wanted)
     least = min(SMALLEST_CONTEXT, wanted)
     every = len(pieces(least)[0].layers) + 1
     layers = 0 if not memory.gpus else every if gpu_layers < 0 else min(gpu_layers, every)
     if memory.gpus and gpu_layers < 0:
         layers = _most(lambda count: need(wanted, count).gpu <= memory.gpu_usable, every)
     longest = wanted
-    if not fits(wanted, layers):
-        steps = _most(lambda step: fits(least + step * _STEP, layers), (wanted - least) // _STEP)
+    if not need(wanted, layers).fits(memory):
+        steps = _most(lambda step: need(least + step * _STEP, layers).fits(memory), (wanted - least) // _STEP)
         longest = least + steps * _STEP
-    length = longest if context_length is None else wanted
+    length = wanted if fixed else longest
     problem = context_note = layers_note = None
-    if not fits(length, layers):
-        shorter = longest if longest < length and fits(longest, layers) else None
+    if not need(length, layers).fits(memory):
+        shorter = longest if longest < length and need(longest, layers).fits(memory) else None
         problem = _problem(need(length, layers), memory, cache_type, shorter)
     elif length < wanted:
-        size, free = _short(need(wanted, layers), memory)
+        size, free = need(wanted, layers).short(memory)
         context_note = f"The context is {length:,} tokens: {wanted:,} need about {size} and {free} are free"
         context_note += "; --kv-type q8_0 halves the cache." if cache_type in _WIDE_TYPES else "."
     whole = layers == every or not memory.gpus
@@ -195,47 +180,30 @@ def _fit(
     return Fit(
         context_length=length,
         gpu_layers=gpu_layers if gpu_layers >= 0 or whole else layers,
-        estimate=_sum(on_cpu(held, mmap=mmap) for held in pieces(length)),
+        needed=need(length, 0).system,
         gpu=need(length, layers).gpu,
-        whole_window=whole_window,
         problem=problem,
         context_note=context_note,
         layers_note=layers_note,
     )
 
 
-def _sum(estimates: Iterable[Estimate]) -> Estimate:
-    total = Estimate(0, 0, 0)
-    for each in estimates:
-        total = Estimate(
-            total.weights + each.weights,
-            total.cache + each.cache,
-            total.buffers + each.buffers,
-            total.spare + each.spare,
-        )
-    return total
-
-
 def _need(held: Parts, count: int) -> _Need:
-    """Where a model's bytes lie with `count` layers on the GPUs. The output counts as the last layer.
-
-    Of weights that are held reordered as well, the pages of the file need not stay; only a table that is
-    looked up and multiplied with is needed as both.
-    """
+    """Where a model's bytes lie with `count` layers on the GPUs. The output counts as the last layer."""
     first = len(held.layers) - max(0, min(count - 1, len(held.layers)))
     gpu = sum(held.layers[first:]) + sum(held.cache[first:])
     system = sum(held.layers[:first]) + sum(held.cache[:first]) + held.table + held.rest + held.rows
     if count:
         gpu += (held.head or held.table) + held.products
     else:
-        system += held.head or held.head_copy
+        system += held.head or held.table_copy
     if first:
         system += held.products
     return _Need(system, gpu)
 
 
 def _problem(need: _Need, memory: Memory, cache_type: str, shorter: int | None) -> str:
-    size, free = _short(need, memory)
+    size, free = need.short(memory)
     advice = ["a smaller quantisation"]
     if need.gpu > memory.gpu_usable:
         advice.append("fewer --gpu-layers")
@@ -247,20 +215,8 @@ def _problem(need: _Need, memory: Memory, cache_type: str, shorter: int | None) 
     return f"The model needs about {size} and {free} are free: choose {choices}."
 
 
-def _short(need: _Need, memory: Memory) -> tuple[str, str]:
-    """What is needed and what is free, of the memory that is short."""
-    if need.gpu > memory.gpu_usable:
-        return f"{_size(need.gpu)} of the GPU", _size(sum(memory.gpus))
-    return _size(need.system + (need.gpu if memory.shared else 0)), _size(memory.system)
-
-
 def _size(count: int) -> str:
     return f"{count / 1e9:.1f} GB"
-
-
-def _fits(need: _Need, memory: Memory) -> bool:
-    whole = need.system + (need.gpu if memory.shared else 0)
-    return whole <= memory.system_usable and need.gpu <= memory.gpu_usable
 
 
 def _most(holds: Callable[[int], bool], most: int) -> int:

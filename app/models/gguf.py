@@ -1,8 +1,8 @@
-"""Reads the header of a GGUF file, which may be anything that somebody downloaded.
+"""Reads the header of a GGUF file, which may be anything that was downloaded.
 
-A file is not trusted: each count is held against the bytes that are left before anything is read, text
+A file is not trusted: each count is compared with the bytes that are left before anything is read, text
 and counts are bounded, and whatever does not add up ends in one `SpecchatError`. Lists (a vocabulary has
-hundreds of thousands of strings) are skipped over and read when asked for only.
+hundreds of thousands of strings) are skipped, and read only when asked for.
 
 Format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md, versions 2 and 3; the rules on offsets
 and alignment are those that llama.cpp's own reader enforces.
@@ -10,6 +10,7 @@ and alignment are those that llama.cpp's own reader enforces.
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -20,13 +21,12 @@ from app.errors import SpecchatError
 from app.models.gguf_source import Array, Scalar, Source, Value, opened
 from app.models.gguf_types import FILE_TYPES, SCALARS, STRING, TENSOR_TYPES
 
-__all__ = ["Array", "Header", "Scalar", "Tensor", "Value", "read_header"]
-
 # Bounds far above every real model that keep a hostile header from costing time or memory.
 _MAX_KEYS = 4096
 _MAX_TENSORS = 1 << 13
 _MAX_ELEMENTS = 1 << 20  # of a list that is read
 _MAX_ARCHITECTURE = 64
+_LAYER = re.compile(r"blk\.(\d{1,9})\.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,12 @@ class Tensor:
     def label(self) -> str:
         """The type's name, such as Q4_K."""
         return TENSOR_TYPES[self.kind][0]
+
+    @property
+    def layer(self) -> int | None:
+        """The number of the layer that it belongs to; None where it belongs to none."""
+        match = _LAYER.match(self.name)
+        return int(match[1]) if match else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +78,6 @@ class Header:
         return self.text("general.architecture")
 
     @property
-    def name(self) -> str | None:
-        """The model's own name."""
-        return self.text("general.name")
-
-    @property
     def quantisation(self) -> str | None:
         """The file type's label, or that of the tensors that take most bytes; None without tensors."""
         kind = self.metadata.get("general.file_type")
@@ -98,11 +99,6 @@ class Header:
         return self.count("context_length")
 
     @property
-    def embedding_length(self) -> int | None:
-        """Width of the hidden state."""
-        return self.count("embedding_length")
-
-    @property
     def vocabulary_size(self) -> int | None:
         """Number of tokens."""
         tokens = self.metadata.get("tokenizer.ggml.tokens")
@@ -118,9 +114,13 @@ class Header:
         value = self.metadata.get(key)
         return value if isinstance(value, str) else None
 
+    def value(self, key: str) -> Value | None:
+        """Whatever is at `key` of this architecture; None where there is nothing."""
+        return self.metadata.get(f"{self.architecture}.{key}")
+
     def count(self, key: str) -> int | None:
         """The positive whole number at `key` of this architecture; None where there is none."""
-        value = self.metadata.get(f"{self.architecture}.{key}")
+        value = self.value(key)
         return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
 
     def array(self, key: str) -> tuple[Scalar, ...]:
@@ -129,11 +129,9 @@ class Header:
         Raises SpecchatError where there is no such list, or the file has changed since.
         """
         value = self.metadata.get(key)
-        if not isinstance(value, Array):
-            raise SpecchatError(f"{self.path.name} has no list {key}; choose another file.")
-        if value.length > _MAX_ELEMENTS:
+        if not isinstance(value, Array) or value.length > _MAX_ELEMENTS:
             raise SpecchatError(
-                f"The list {key} of {self.path.name} is too long to read; choose another file."
+                f"{self.path.name} has no list {key}, or one too long to read; choose another file."
             )
         if value.kind == STRING:
             return tuple(text.decode(errors="replace") for text in self.strings(key))
@@ -193,12 +191,7 @@ def _read(source: Source, path: Path) -> Header:
         metadata[key] = source.value()
         spans[key] = start, source.position
     alignment = metadata.get("general.alignment", 32)
-    if (
-        not isinstance(alignment, int)
-        or isinstance(alignment, bool)
-        or alignment < 1
-        or alignment & (alignment - 1)
-    ):
+    if type(alignment) is not int or alignment < 1 or alignment & (alignment - 1):
         raise source.damaged("its alignment is not a power of two")
     # Every other key begins with it.
     if len(str(metadata.get("general.architecture", ""))) > _MAX_ARCHITECTURE:
@@ -212,8 +205,8 @@ def _read(source: Source, path: Path) -> Header:
         if tensor.offset != end:
             raise source.damaged(f"its tensor {tensor.name[:64]!r} is not where it should be")
         end += -(-tensor.size // alignment) * alignment
-    if tensors and data_offset + tensors[-1].offset + tensors[-1].size > source.size:
-        whole = data_offset + tensors[-1].offset + tensors[-1].size
+    whole = data_offset + tensors[-1].offset + tensors[-1].size if tensors else 0
+    if whole > source.size:
         raise SpecchatError(
             f"{path.name} is cut short: it has {source.size:,} of {whole:,} bytes; download it again."
         )

@@ -1,4 +1,4 @@
-"""What the numbers in a GGUF file stand for (ggml.h and llama.h of llama.cpp, autumn 2026)."""
+"""What the numbers in a GGUF file mean (ggml.h and llama.h of llama.cpp, autumn 2026)."""
 
 from __future__ import annotations
 

@@ -8,16 +8,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from email.utils import parsedate_to_datetime
-from typing import TYPE_CHECKING, TypeVar
 
 from app.errors import SpecchatError
-from app.models.catalogue import Part
-from app.models.hub import Hub
-
-if TYPE_CHECKING:
-    from huggingface_hub.errors import HfHubHTTPError
-
-Result = TypeVar("Result")
+from app.models.hub import Hub, HubFile
 
 _RATE_LIMIT_RESET = re.compile(r";\s*t\s*=\s*(\d+)")
 
@@ -36,7 +29,7 @@ class StoppedError(SpecchatError):
     exit_code = 130
 
 
-class Later(Exception):
+class Retryable(Exception):
     """A fault that may pass. error: what to say if it does not; wait: seconds that the hub asks for."""
 
     def __init__(self, error: SpecchatError, wait: float | None = None) -> None:
@@ -46,7 +39,7 @@ class Later(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class RetryPolicy:
     """How often and how long (seconds) is waited. tries: in a row that brought nothing.
 
     first_pause doubles with each of them; longest: the most that the hub may ask for.
@@ -59,27 +52,6 @@ class Patience:
     sleep: Callable[[float], None] = time.sleep
 
 
-def persist(
-    attempt: Callable[[], Result],
-    done: Callable[[], int],
-    tries: int,
-    patience: Patience,
-    pause: Callable[[float], None],
-) -> Result:
-    """Try until it succeeds, or `tries` tries in a row brought `done` no further: its SpecchatError then."""
-    failures = 0
-    while True:
-        before = done()
-        try:
-            return attempt()
-        except Later as later:
-            failures = 1 if done() > before else failures + 1
-            wait = later.wait if later.wait is not None else patience.first_pause * 2 ** (failures - 1)
-            if failures > tries or wait > patience.longest:
-                raise later.error from later
-            pause(wait)
-
-
 def network_errors() -> tuple[type[Exception], ...]:
     """All that a request can raise. The HTTP library beneath the hub's changes its name with its versions."""
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
@@ -88,37 +60,30 @@ def network_errors() -> tuple[type[Exception], ...]:
     return (base, OfflineModeIsEnabled, HFValidationError)
 
 
-def fault_of(error: Exception, part: Part, hub: Hub) -> SpecchatError | Later:
-    """What to raise for one of `network_errors`: the sentence for it, or Later where it may pass."""
-    from huggingface_hub.errors import HfHubHTTPError, HFValidationError, OfflineModeIsEnabled
+def fault_of(error: Exception, part: HubFile, hub: Hub) -> SpecchatError | Retryable:
+    """What to raise for one of `network_errors`: the sentence for it, or Retryable where it may pass."""
+    from huggingface_hub import errors
 
-    if isinstance(error, OfflineModeIsEnabled):
+    repository, page = part.repository, f"{hub.endpoint}/{part.repository}"
+    if isinstance(error, errors.OfflineModeIsEnabled):
         return NoNetworkError(
             f"HF_HUB_OFFLINE is set, so {part.file} is not looked for: unset it to download."
         )
-    if isinstance(error, HFValidationError):
-        return SpecchatError(f"{part.repository!r} is no name of a repository: write it as org/repo.")
-    if isinstance(error, HfHubHTTPError):
-        return _answer_fault(error, part, hub)
-    return Later(
-        NoNetworkError(
-            f"{hub.endpoint} cannot be reached for {part.file} ({error}). Look at the connection, then give "
-            "the same command again: it goes on where it was."
+    if isinstance(error, errors.HFValidationError):
+        return SpecchatError(f"{repository!r} is no name of a repository: write it as org/repo.")
+    if not isinstance(error, errors.HfHubHTTPError):
+        return Retryable(
+            NoNetworkError(
+                f"{hub.endpoint} cannot be reached for {part.file} ({error}). Look at the connection, then "
+                "give the same command again: it goes on where it was."
+            )
         )
-    )
-
-
-def _answer_fault(error: HfHubHTTPError, part: Part, hub: Hub) -> SpecchatError | Later:
-    """The fault that a status and its headers tell."""
-    from huggingface_hub import errors
-
-    status, repository = error.response.status_code, part.repository
-    page = f"{hub.endpoint}/{repository}"
+    status = error.response.status_code
     # A store that the hub had redirected to refuses an address that has grown too old.
     redirected = bool(error.response.history)
     if isinstance(error, errors.GatedRepoError) or (status == 403 and not redirected):
         return SpecchatError(
-            f"{repository} is given out only to those who accept its licence: accept it at {page}, run "
+            f"{repository} is only for those who accept its licence: accept it at {page}, run "
             "`hf auth login`, then this command again. Or pull the file from a repository that does not ask."
         )
     if isinstance(error, errors.RevisionNotFoundError):
@@ -139,13 +104,11 @@ def _answer_fault(error: HfHubHTTPError, part: Part, hub: Hub) -> SpecchatError 
     if status == 429:
         wait = retry_after(error.response.headers, datetime.now(timezone.utc))
         asked = f" It asks for {wait:.0f} s." if wait else ""
-        said = (
-            f"{hub.endpoint} answers no more requests for now.{asked} Wait, then give the same command again."
-        )
-        return Later(SpecchatError(said), wait)
+        said = f"{hub.endpoint} answers no requests for now.{asked} Wait, then give the same command again."
+        return Retryable(SpecchatError(said), wait)
     said = f"{hub.endpoint} answered {part.file} with the fault {status}"
     if status >= 500 or status == 408 or redirected:
-        return Later(SpecchatError(f"{said}, again and again. Try later: what has come is kept."))
+        return Retryable(SpecchatError(f"{said}, again and again. Try later: what has come is kept."))
     return SpecchatError(f"{said}: see {page}.")
 
 

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import os
-import re
-import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from app.errors import SpecchatError
-from app.models.catalogue import Entry, Part, catalogue, shipped_catalogue
-from app.models.discovery import Found, LeftOut, discover
-from app.models.estimate import Copies
-from app.models.facts import Facts, facts_of
+from app.models.catalogue import Entry, catalogue, offered, shipped_catalogue
+from app.models.discovery import discover_here, same_file
+from app.models.disk_search import Found
+from app.models.estimate import NO_COPIES, Copies
+from app.models.facts import facts_of
 from app.models.fit import Memory, fit
 from app.models.gguf import Header, read_header
-from app.models.hub import downloaded
+from app.models.hub import HubFile, downloaded
+from app.models.naming import split_name
 from app.models.pairs import pair_problem
-from app.models.places import places
-from app.models.row import Draft, Listing, Partner, Passed, Room, Row
+from app.models.row import DraftOption, Facts, Listing, ModelRow, Partner, Room
 
-# The quantisation in a file's name, for files that are not here.
-_QUANTISATION = re.compile(r"(?:^|[-._])((?:UD-)?I?Q\d\w*|B?F16|F32|MXFP4\w*)(?=[-.]|$)", re.IGNORECASE)
 # More models than this are drafts for each other in far too many pairs to look at.
 _MOST_PAIRED = 60
 
@@ -34,7 +31,7 @@ def look(
     bundled: Path | None = None,
     named: Path | None = None,
     here_only: bool = False,
-    copies: Copies | None = None,
+    copies: Copies = NO_COPIES,
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> Listing:
     """Look at every place, in `folders` too. named: one more file. report: headers read, of how many.
@@ -46,24 +43,30 @@ def look(
         entries: Mapping[str, Entry] = catalogue()
     except SpecchatError as error:
         entries, fault = shipped_catalogue(), str(error)
-    found, left_out = discover(places(os.environ, Path(os.path.expanduser("~")), sys.platform, folders))
-    found = [*found, *_more(found, bundled, "bundled"), *_more(found, named, "file")]
+    found, unusable = discover_here(folders)
+    for path, origin in ((bundled, "bundled"), (named, "file")):
+        if (
+            path is not None
+            and os.path.isfile(path)
+            and _real(path) not in {_real(each.path) for each in found}
+        ):
+            found.append(Found(path, path.name, origin, path.stat().st_size))
     known: dict[Path, Facts] = {}
-    for number, (path, facts) in enumerate(facts_of([each.path for each in found])):
-        known[path] = facts
-        report(number + 1, len(found))
     headers = {}
-    for each in found:
-        if known[each.path].problem is None:
-            try:
-                headers[each.path] = read_header(each.path)
-            except SpecchatError as error:  # it changed meanwhile
-                known[each.path] = Facts(problem=str(error))
-    here = _parts_here(entries, found)
+    for number, (path, facts) in enumerate(facts_of([each.path for each in found]), 1):
+        known[path] = facts
+        report(number, len(found))
+        try:
+            if facts.problem is None:
+                headers[path] = read_header(path)
+        except SpecchatError as error:  # it changed meanwhile
+            known[path] = Facts(problem=str(error))
+    parts = {part for entry in entries.values() for part in entry.parts}
+    here = {part: file for part in parts if (file := downloaded(part) or same_file(part, found))}
     listed = rows(found, known, headers, entries, here, memory, copies)
     if here_only:
         listed = tuple(row for row in listed if row.path)
-    return Listing(listed, tuple(_passed(each) for each in left_out), fault)
+    return Listing(listed, tuple(unusable), fault)
 
 
 def rows(
@@ -71,25 +74,32 @@ def rows(
     known: Mapping[Path, Facts],
     headers: Mapping[Path, Header],
     entries: Mapping[str, Entry],
-    here: Mapping[Part, Path],
+    here: Mapping[HubFile, Path],
     memory: Memory,
-    copies: Copies | None = None,
-) -> tuple[Row, ...]:
+    copies: Copies = NO_COPIES,
+) -> tuple[ModelRow, ...]:
     """What is here first, by name; then what can be downloaded, in the catalogue's order; last what is no
     model to chat with.
 
     known: the facts of every file found; headers: of those without a problem. here: the file of each part
     of the catalogue that is on this disk. An entry whose target is here is one row, under its own name.
     """
-    by_file = {_real(each.path): each for each in found}
-    listed: list[Row] = []
-    of_catalogue: set[str] = set()
-    for entry in entries.values():
-        file = by_file.get(_real(here[entry.target])) if entry.target in here else None
-        if file is not None:
-            of_catalogue.add(_real(file.path))
-        listed.append(_of_entry(entry, file, known, here, memory))
-    listed += [_of_file(each, known[each.path]) for each in found if _real(each.path) not in of_catalogue]
+    by_file = {
+        _real(each.path): ModelRow(
+            name=each.name,
+            file_name=each.name,
+            origin=each.origin,
+            path=str(each.path),
+            size=each.size,
+            **asdict(known[each.path]),
+        )
+        for each in found
+    }
+    files = {entry.name: _real(here[entry.target]) for entry in offered(entries) if entry.target in here}
+    listed = [
+        _of_entry(entry, by_file.get(files.get(entry.name, "")), here, memory) for entry in offered(entries)
+    ]
+    listed += [row for file, row in by_file.items() if file not in files.values()]
     listed = _shortened(listed)
     # An entry's target may be a draft as well, under its own name.
     names = {row.path: row.name for row in reversed(listed) if row.path}
@@ -97,27 +107,30 @@ def rows(
     whole = []
     for row in listed:
         header = headers.get(Path(row.path)) if row.path else None
-        if header is None:
-            whole.append(row)
-            continue
-        others = [
-            Draft(names.get(str(each.path), each.name), str(each.path), each.size, problem)
-            for each in drafts
-            if _real(each.path) != _real(header.path)
-            for problem in (_pair(header, headers[each.path]),)
-        ]
-        others.sort(key=lambda each: (each.problem is not None, each.size, each.name))
-        whole.append(replace(row, drafts=tuple(others), room=_room(header, memory, copies)))
+        if header is not None:
+            others = [
+                DraftOption(
+                    names.get(str(each.path), each.name),
+                    str(each.path),
+                    each.size,
+                    _pair(header, headers[each.path]),
+                )
+                for each in drafts
+                if _real(each.path) != _real(header.path)
+            ]
+            others.sort(key=lambda each: (each.problem is not None, each.size, each.name))
+            row = replace(row, drafts=tuple(others), room=_room(header, memory, copies))
+        whole.append(row)
     return tuple(sorted(whole, key=_place))
 
 
-def _place(row: Row) -> tuple[object, ...]:
+def _place(row: ModelRow) -> tuple[object, ...]:
     if row.problem is not None:
         return 2, row.name.casefold()
     return (0, row.name.casefold()) if row.path else (1,)
 
 
-def _shortened(listed: Sequence[Row]) -> list[Row]:
+def _shortened(listed: Sequence[ModelRow]) -> list[ModelRow]:
     """With org/repo for a file whose repository has no other model here, as `find_model` takes it."""
     models = [row.file_name.partition(":")[0] for row in listed if row.problem is None]
     short = []
@@ -128,20 +141,25 @@ def _shortened(listed: Sequence[Row]) -> list[Row]:
     return short
 
 
-def _of_entry(
-    entry: Entry, file: Found | None, known: Mapping[Path, Facts], here: Mapping[Part, Path], memory: Memory
-) -> Row:
-    partner = None
-    if entry.draft is not None:
-        path = here.get(entry.draft)
-        partner = Partner(entry.kind, entry.draft.file, entry.draft.size, str(path) if path else None)
-    elif entry.kind != "draft":
-        partner = Partner(entry.kind, "", 0, str(file.path) if file else None)
-    if file is None:
-        row = Row(entry.name, "", None, entry.target.size, quantisation=_quantisation(entry.target.file))
-        row = replace(row, room=_catalogue_room(entry, memory))
+def _of_entry(entry: Entry, found: ModelRow | None, here: Mapping[HubFile, Path], memory: Memory) -> ModelRow:
+    """found: the row of its target's file; None where it is not here."""
+    if found is None:
+        # By the catalogue's figure alone: layers may lie on the GPU and beside it.
+        usable = memory.system_usable + (0 if memory.shared else memory.gpu_usable)
+        row = ModelRow(
+            name=entry.name,
+            origin="",
+            path=None,
+            size=entry.target.size,
+            quantisation=split_name(entry.target.file)[1] or None,
+            room=Room(entry.memory <= usable, entry.memory),
+        )
     else:
-        row = replace(_of_file(file, known[file.path]), name=entry.name)
+        row = replace(found, name=entry.name)
+    partner = None
+    for draft in entry.parts[1:]:
+        path = here.get(draft)
+        partner = Partner(draft.file, draft.size, str(path) if path else None)
     return replace(
         row,
         partner=partner,
@@ -153,24 +171,6 @@ def _of_entry(
     )
 
 
-def _of_file(file: Found, facts: Facts) -> Row:
-    return Row(
-        name=file.name,
-        file_name=file.name,
-        origin=file.origin,
-        path=str(file.path),
-        size=file.size,
-        title=facts.name,
-        architecture=facts.architecture,
-        quantisation=facts.quantisation,
-        context_length=facts.context_length,
-        layers=facts.layers,
-        parameters=facts.parameters,
-        memory_kind=facts.memory_kind,
-        problem=facts.problem,
-    )
-
-
 def _pair(target: Header, draft: Header) -> str | None:
     try:
         return pair_problem(target, draft)
@@ -178,62 +178,22 @@ def _pair(target: Header, draft: Header) -> str | None:
         return str(error)
 
 
-def _room(header: Header, memory: Memory, copies: Copies | None) -> Room | None:
+def _room(header: Header, memory: Memory, copies: Copies) -> Room | None:
     try:
         chosen = fit(header, memory, copies=copies)
     except SpecchatError:  # it changed meanwhile
         return None
     layers = (header.block_count or 0) + 1
+    notes = chosen.context_note, chosen.layers_note, chosen.window_note
     on_gpu = None if not memory.gpus else layers if chosen.gpu_layers < 0 else chosen.gpu_layers
     return Room(
         fits=chosen.problem is None,
-        needed=chosen.estimate.needed,
+        needed=chosen.needed,
         context_length=chosen.context_length,
         gpu_layers=on_gpu,
         layers=layers,
-        remark=chosen.problem
-        or " ".join(filter(None, (chosen.context_note, chosen.layers_note, chosen.window_note)))
-        or None,
+        remark=chosen.problem or " ".join(filter(None, notes)) or None,
     )
-
-
-def _catalogue_room(entry: Entry, memory: Memory) -> Room:
-    """By the catalogue's figure alone: layers may lie on the GPU and beside it."""
-    usable = memory.system_usable + (0 if memory.shared else memory.gpu_usable)
-    return Room(entry.memory <= usable, entry.memory)
-
-
-def _quantisation(file: str) -> str | None:
-    match = _QUANTISATION.search(file.rpartition("/")[2])
-    return match[1].upper() if match else None
-
-
-def _parts_here(entries: Mapping[str, Entry], found: Sequence[Found]) -> dict[Part, Path]:
-    """The file of each part of the catalogue that is on this disk."""
-    parts = {part for entry in entries.values() for part in entry.parts}
-    return {part: file for part in parts if (file := _here(part, found)) is not None}
-
-
-def _here(part: Part, found: Sequence[Found]) -> Path | None:
-    """The part's file in the Hugging Face cache, else where another program keeps it under that name."""
-    name = f"{part.repository}:{part.file}"
-    # The catalogue's size is rounded; a file of less than half of it was cut.
-    others = (each.path for each in found if each.name == name and 2 * each.size > part.size)
-    return downloaded(part) or next(others, None)
-
-
-def _more(found: Sequence[Found], path: Path | None, origin: str) -> list[Found]:
-    """A file that lies in none of the places."""
-    if path is None or _real(path) in {_real(each.path) for each in found}:
-        return []
-    try:
-        return [Found(path, path.name, origin, path.stat().st_size)]
-    except OSError:
-        return []
-
-
-def _passed(left: LeftOut) -> Passed:
-    return Passed(str(left.path), left.origin, left.reason)
 
 
 def _real(path: Path) -> str:

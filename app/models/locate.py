@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,14 +13,12 @@ from app.chat.gate import clean
 from app.config.fields import nearest, shown
 from app.errors import SpecchatError
 from app.llama.settings import ModelSettings
-from app.models.catalogue import Entry, Part, catalogue
-from app.models.chat_file import chat_problem
-from app.models.compatibility import draft_problem
-from app.models.discovery import Found, LeftOut, discover
+from app.models.catalogue import Entry, catalogue
+from app.models.discovery import discover_here, same_file
 from app.models.gguf import Header, read_header
-from app.models.hub import downloaded, parse_part
-from app.models.loadable import load_problem
-from app.models.places import places
+from app.models.hub import HubFile, downloaded, parse_hub_file
+from app.models.pairs import token_problem
+from app.models.usable import chat_problem, file_problem
 
 if TYPE_CHECKING:
     # A file is found without llama.cpp.
@@ -39,11 +37,11 @@ def bundled_model() -> Path | None:
     return None
 
 
-def find_model(name: str | None, folders: Sequence[Path] = ()) -> Path:
-    """The file that a model's name stands for; the bundled one for None.
+def find_model(name: str | None) -> Path:
+    """The file of the model of that name; the bundled one for None.
 
     A name is, in this order: the path of a file; a name of the catalogue; what `specchat models` calls a
-    file that it found, in `folders` too; org/repo of the Hugging Face hub, where one model of it is here.
+    file that it found; org/repo of the Hugging Face hub, where one model of it is here.
     Raises SpecchatError where there is no such file, with the command that fetches it where one does.
     """
     if name is None:
@@ -58,11 +56,11 @@ def find_model(name: str | None, folders: Sequence[Path] = ()) -> Path:
     path = Path(os.path.expanduser(name))
     if os.path.isfile(path):
         return path
-    entry, part = _entry(name), parse_part(name)
+    entry, part = _entry(name), parse_hub_file(name)
     if entry is not None:
-        found = _file_of(entry.target, folders)
+        found = _file_of(entry.target)
     else:
-        found = (downloaded(part) if part else None) or _found_by_name(name, folders)
+        found = (downloaded(part) if part else None) or _found_by_name(name)
     if found is not None:
         return found
     if entry is not None or part is not None:
@@ -83,18 +81,14 @@ def find_model(name: str | None, folders: Sequence[Path] = ()) -> Path:
     )
 
 
-def draft_of(name: str | None, folders: Sequence[Path] = ()) -> Path | None:
+def draft_of(name: str | None) -> Path | None:
     """The draft model that the catalogue pairs with the model of that name, where its file is here.
 
     None for a head, for a path, and for every other name. Raises SpecchatError for a fault in the
     person's catalogue, as `find_model` does.
     """
-    if name is None or os.path.isfile(os.path.expanduser(name)):
-        return None
-    entry = _entry(name)
-    if entry is None or entry.kind != "draft" or entry.draft is None:
-        return None
-    return _file_of(entry.draft, folders)
+    entry = _entry_of(name)
+    return next((_file_of(draft) for draft in entry.parts[1:]), None) if entry else None
 
 
 def servers_of(name: str | None) -> tuple[str, ...]:
@@ -102,14 +96,17 @@ def servers_of(name: str | None) -> tuple[str, ...]:
 
     Raises SpecchatError for a fault in the person's catalogue, as `find_model` does.
     """
-    if name is None or os.path.isfile(os.path.expanduser(name)):
-        return ()
-    entry = _entry(name)
+    entry = _entry_of(name)
     return entry.rpc if entry else ()
 
 
+def _entry_of(name: str | None) -> Entry | None:
+    """The entry of that name, unless it is the path of a file."""
+    return None if name is None or os.path.isfile(os.path.expanduser(name)) else _entry(name)
+
+
 def _is_plain(name: str) -> bool:
-    """Whether the catalogue could have it: a path or another program's name needs no catalogue to be read."""
+    """Whether the catalogue could have it; for a path, or another program's name, it need not be read."""
     return not set("/\\:").intersection(name)
 
 
@@ -117,48 +114,40 @@ def _entry(name: str) -> Entry | None:
     return catalogue().get(name) if _is_plain(name) else None
 
 
-def _file_of(part: Part, folders: Sequence[Path]) -> Path | None:
+def _file_of(part: HubFile) -> Path | None:
     """The file in the Hugging Face cache, else where another program keeps it under the same name."""
-    here = downloaded(part)
-    if here is not None:
-        return here
-    name = f"{part.repository}:{part.file}"
-    # The catalogue's size is rounded; a file of less than half of it was cut.
-    found = (each for each in _discovered(folders)[0] if each.name == name and 2 * each.size > part.size)
-    return next((each.path for each in found), None)
+    return downloaded(part) or same_file(part, discover_here()[0])
 
 
-def _found_by_name(name: str, folders: Sequence[Path]) -> Path | None:
+def _found_by_name(name: str) -> Path | None:
     """The file on the disk that is called so, or the one model of the repository that is."""
-    found, left_out = _discovered(folders)
+    found, unusable = discover_here()
     for each in found:
         if each.name == name:
             return each.path
-    for left in left_out:
-        if name and (left.path.name == name or left.reason.startswith(f"{name} ")):
+    for left in unusable:
+        if name and (os.path.basename(left.path) == name or left.reason.startswith(f"{name} ")):
             raise SpecchatError(clean(left.reason))
-    models = [each for each in found if each.name.startswith(f"{name}:") and _chats(each.path)]
+    models = []
+    for each in found:
+        with suppress(SpecchatError):
+            if each.name.startswith(f"{name}:") and chat_problem(read_header(each.path)) is None:
+                models.append(each)
     if len(models) > 1:
         names = ", ".join(clean(each.name) for each in models)
         raise SpecchatError(f"{clean(name)} has several models on this disk: name one of {names}.")
-    return models[0].path if models else None
-
-
-def _discovered(folders: Sequence[Path]) -> tuple[list[Found], list[LeftOut]]:
-    return discover(places(os.environ, Path(os.path.expanduser("~")), sys.platform, folders))
-
-
-def _chats(path: Path) -> bool:
-    try:
-        return chat_problem(read_header(path), path) is None
-    except SpecchatError:
-        return False
+    if models:
+        return models[0].path
+    for left in unusable:
+        if left.reason.startswith(f"{name}:"):
+            raise SpecchatError(clean(left.reason))
+    return None
 
 
 def check_file(path: Path) -> Header:
     """The header of a GGUF that can be chatted with. Raises SpecchatError where it cannot be."""
     header = read_header(path)
-    problem = chat_problem(header, path) or load_problem(header)
+    problem = file_problem(header)
     if problem:
         raise SpecchatError(problem)
     return header
@@ -176,14 +165,12 @@ def open_model(
     return Model(path, settings, progress)
 
 
-def open_draft(path: Path, target: Model, settings: ModelSettings, bridge: bool = False) -> Model:
+def open_draft(path: Path, target: Header, settings: ModelSettings, bridge: bool = False) -> Model:
     """Load a draft for `target`. Raises SpecchatError where it speaks other tokens, unless `bridge`."""
-    draft = open_model(path, settings)
-    problem = None if bridge else draft_problem(target, draft)
+    problem = None if bridge else token_problem(target, check_file(path))
     if problem:
-        draft.close()
         raise SpecchatError(
             f"{path.name} cannot draft for {target.path.name}: {problem}. Choose a smaller model of the "
             "same family, or allow it with --bridge, or use --proposer lookup, which needs none."
         )
-    return draft
+    return open_model(path, settings)

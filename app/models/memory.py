@@ -1,16 +1,13 @@
-"""How much memory this machine has left for a model, on Linux (containers included), macOS and Windows."""
+"""How much memory this machine has left for a model: psutil's answer, within the limits of control groups."""
 
 from __future__ import annotations
 
-import ctypes
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-_KIB = 1024
+import psutil
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,21 +18,14 @@ class SystemMemory:
     total: int
 
 
-def system_memory() -> SystemMemory | None:
-    """This machine's memory, within the limits of the container; None where the system does not tell."""
-    if sys.platform == "win32":
-        return _windows_memory()
-    if sys.platform == "darwin":
-        return macos_memory(_output("vm_stat"), _output("sysctl", "-n", "hw.memsize"))
-    return linux_memory(Path("/"))
-
-
-def linux_memory(root: Path) -> SystemMemory | None:
-    """Memory by the files below `root`: /proc/meminfo, less where a control group allows less."""
-    memory = meminfo(_read(root / "proc/meminfo"))
-    if memory is None:
+def system_memory(root: Path = Path("/")) -> SystemMemory | None:
+    """This machine's memory, less where a control group of Linux (a container) allows less; None where the
+    system does not tell. root: the folder that holds /proc and /sys."""
+    try:
+        memory = psutil.virtual_memory()
+    except (psutil.Error, OSError, NotImplementedError):
         return None
-    free, total = memory.free, memory.total
+    free, total = memory.available, memory.total
     for folder, names in _groups(root):
         limit = _number(_read(folder / names.limit))
         used = _number(_read(folder / names.used))
@@ -45,15 +35,6 @@ def linux_memory(root: Path) -> SystemMemory | None:
             free = min(free, max(0, limit - max(0, used - kept)))
             total = min(total, limit)
     return SystemMemory(free, total)
-
-
-def meminfo(text: str) -> SystemMemory | None:
-    """Free and total memory out of /proc/meminfo; None where it does not say."""
-    values = {
-        name: int(value) * _KIB for name, value in re.findall(r"^(\w+):\s+(\d+) kB$", text, re.MULTILINE)
-    }
-    total, free = values.get("MemTotal"), values.get("MemAvailable")
-    return None if total is None or free is None else SystemMemory(free, total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,47 +80,6 @@ def _groups(root: Path) -> Iterator[tuple[Path, _Names]]:
         parts = [part for part in path.split("/") if part and part != ".."]
         for depth in range(len(parts), -1, -1):
             yield top.joinpath(*parts[:depth]), names
-
-
-def macos_memory(vm_stat: str, total: str) -> SystemMemory | None:
-    """Memory out of what `vm_stat` and `sysctl -n hw.memsize` print; None where they do not say."""
-    page = re.search(r"page size of (\d+) bytes", vm_stat)
-    pages = dict(re.findall(r"^Pages ([\w ]+):\s+(\d+)\.$", vm_stat, re.MULTILINE))
-    whole = _number(total)
-    if page is None or "free" not in pages or whole is None:
-        return None
-    count = sum(int(pages.get(name, 0)) for name in ("free", "inactive", "speculative"))
-    return SystemMemory(min(whole, count * int(page[1])), whole)
-
-
-class _MemoryStatus(ctypes.Structure):
-    """MEMORYSTATUSEX of the Windows interface."""
-
-    _fields_ = (
-        ("length", ctypes.c_uint32),
-        ("load", ctypes.c_uint32),
-        ("total", ctypes.c_uint64),
-        ("free", ctypes.c_uint64),
-        ("rest", ctypes.c_uint64 * 5),
-    )
-
-
-def _windows_memory() -> SystemMemory | None:
-    if sys.platform != "win32":
-        return None
-    status = _MemoryStatus()
-    status.length = ctypes.sizeof(status)
-    if not ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status)):
-        return None
-    return SystemMemory(status.free, status.total)
-
-
-def _output(*command: str) -> str:
-    """What a program prints; nothing where it is not there."""
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=False).stdout
-    except OSError:
-        return ""
 
 
 def _read(path: Path) -> str:

@@ -1,23 +1,23 @@
-"""What is said of a model's memory, by its kind, and by how it goes back once it is loaded.
+"""Words for a model's memory: its kind, and how a loaded model takes tokens back.
 
-Nothing is said of plain attention, where tokens can be cut off anywhere.
+There are none for plain attention, where tokens can be cut off anywhere.
 """
 
 from __future__ import annotations
 
 _KINDS = {
-    "recurrent": "one state stands for all the tokens that went before",
-    "hybrid": "some layers keep one state for all tokens, the others keys and values of each",
+    "recurrent": "one state holds all the tokens so far",
+    "hybrid": "some layers keep one state, the others keys and values of each token",
     "sliding window": "some layers see the last tokens only",
 }
 # By the names that app/llama/memory.py gives the ways back.
 _WAYS = {
     "sliding window": "Rejected tokens are cut off, and nothing is read again. Where the window does not "
-    "reach back far enough, the memory returns to an earlier copy, and what followed is read again.",
-    "snapshots": "After a rejected draft a snapshot of the state is taken up, and nothing is read again. "
-    "Further back, the memory returns to an earlier copy, and what followed is read again.",
-    "copied state": "After a rejected draft an earlier copy of the state is taken up, and the tokens that "
-    "were accepted behind it are read again in the next pass.",
+    "reach back far enough, the memory returns to an earlier copy and reads what followed again.",
+    "snapshots": "After a rejected draft a snapshot of the state is restored, and nothing is read again. "
+    "Further back, the memory returns to an earlier copy and reads what followed again.",
+    "copied state": "After a rejected draft an earlier copy of the state is restored, and the tokens "
+    "accepted since are read again in the next pass.",
 }
 
 

@@ -48,15 +48,20 @@ class Name:
 def name_of(header: Header) -> Name:
     """The name that a person knows the file by."""
     path = PurePath(clean(str(header.path)))
-    stem = _PART.sub("", re.sub(r"\.gguf$", "", path.name, flags=re.IGNORECASE))
-    found = _QUANTISATION.search(stem)
-    quantisation = found[1].upper() if found else header.quantisation or ""
-    stem = stem[: found.start()] if found else stem
+    stem, quantisation = split_name(path.name)
+    quantisation = quantisation or header.quantisation or ""
     for name in (stem, *_of_header(header)):
         bare = _ADDED.sub("", _line(name))
         if not _SAYS_NOTHING.fullmatch(bare):
             return Name(bare if len(bare) <= _LONGEST else f"{bare[: _LONGEST - 1]}…", quantisation)
     return Name(_line(path.name)[:_LONGEST], quantisation)
+
+
+def split_name(file: str) -> tuple[str, str]:
+    """A file's name without its ending, and the quantisation that it ended in, "" where it names none."""
+    stem = _PART.sub("", re.sub(r"\.gguf$", "", file, flags=re.IGNORECASE))
+    found = _QUANTISATION.search(stem)
+    return (stem[: found.start()], found[1].upper()) if found else (stem, "")
 
 
 def with_draft(target: str, draft: str | None) -> str:
@@ -66,7 +71,7 @@ def with_draft(target: str, draft: str | None) -> str:
 
 def _of_header(header: Header) -> Iterator[str]:
     """Its own name, then the one that its parts make; some converters write a whole path."""
-    yield re.split(r"[/\\]", (header.name or "")[:1000])[-1]
+    yield re.split(r"[/\\]", (header.text("general.name") or "")[:1000])[-1]
     parts = (header.text(f"general.{key}") for key in ("basename", "size_label", "finetune"))
     yield "-".join(part[:_LONGEST] for part in parts if part)
 

@@ -1,7 +1,8 @@
-"""Whether one file can draft for another, from their headers alone: no model is loaded.
+"""Whether a draft speaks the target's tokens, from the headers of the two files: no model is loaded.
 
-The rule is the one of `app.models.compatibility`, which asks llama.cpp of two models that are open. What
-llama.cpp makes of a header (src/llama-vocab.cpp, `load`) is done here for what the rule asks about.
+The rule is llama.cpp's for speculative decoding: the same kind of vocabulary, the same use of BOS and EOS,
+sizes within padding of each other, and the same text for each token from id 5 up. What llama.cpp makes of
+a header (src/llama-vocab.cpp, `load`) is repeated here for what the rule asks about; a test compares both.
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.errors import SpecchatError
-from app.models.gguf import Array, Header
-from app.models.gguf_source import Source, opened
+from app.models.gguf import Header
+from app.models.gguf_source import Array, Source, opened
 from app.models.gguf_types import STRING
 
 _TOKENS = "tokenizer.ggml.tokens"
-# Real pairs differ by padding at the end, and the first ids are control tokens that conversions name
-# differently.
+# Real pairs differ by padding at the end (Qwen2.5: 151,936 and 152,064 tokens), and the first ids are control
+# tokens that conversions name differently.
 _SIZE_DIFFERENCE = 128
 _FIRST_COMPARED = 5
 _MOST_SHOWN = 60  # bytes of a token's text
@@ -53,23 +54,25 @@ _WITHOUT_BOS = frozenset(["chatglm-bpe", "glm4", "glm5"])
 
 
 def pair_problem(target: Header, draft: Header) -> str | None:
-    """Why `draft` cannot draft for `target`, as the second half of a sentence; None where it can.
+    """Why `draft` is no draft for `target`, by tokens or size, as the second half of a sentence; None where
+    it is one.
 
     Raises SpecchatError where a vocabulary cannot be read.
     """
-    return _vocabulary_problem(target, draft) or _size_problem(target, draft) or _token_problem(target, draft)
+    problem = _vocabulary_problem(target, draft)
+    # The first part of a split target says less than its size.
+    whole = target.metadata.get("split.count", 1) == 1
+    if problem is None and whole and _weight(draft) >= _weight(target):
+        problem = "it is not smaller than the target"
+    return problem or _token_problem(target, draft)
 
 
 def token_problem(target: Header, draft: Header) -> str | None:
-    """The same, whatever the sizes of the models: only whether they speak the same tokens."""
+    """Why `draft` does not speak the target's tokens, as the second half of a sentence; None where it does.
+
+    Raises SpecchatError where a vocabulary cannot be read.
+    """
     return _vocabulary_problem(target, draft) or _token_problem(target, draft)
-
-
-def _size_problem(target: Header, draft: Header) -> str | None:
-    """Costs a target that is split nothing: its first part says less than its size."""
-    whole = target.metadata.get("split.count", 1) == 1
-    smaller = _weight(draft) < _weight(target)
-    return None if smaller or not whole else "it is not smaller than the target"
 
 
 def _weight(header: Header) -> int:
@@ -122,7 +125,7 @@ def _token(header: Header, which: str, otherwise: int | None) -> int | None:
 
 def _token_problem(target: Header, draft: Header) -> str | None:
     ours, theirs = _texts(target), _texts(draft)
-    # Each text has its length before it, so equal bytes are equal texts: nothing needs to be taken apart.
+    # Each text has its length before it, so equal bytes are equal texts.
     shorter, longer = sorted((ours, theirs), key=len)
     if longer.startswith(shorter):
         return None

@@ -1,4 +1,4 @@
-"""Where programs keep GGUF files. Nothing here reads a disk: what is there, `app.models.discovery` sees."""
+"""Where programs keep GGUF files. Nothing here reads a disk: `app.models.discovery` sees what is there."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ Layout: TypeAlias = Literal[
     "hub",  # models--org--repo/snapshots/<commit>/<file>
     "flat",  # files of the folder itself
     "tree",  # files anywhere below the folder
+    "downloads",  # what has come of files: <org>/<repo>/<etag>/<file>.incomplete
     "lm-studio",  # a home of LM Studio: models/<publisher>/<model>/<file>, or where its settings say
     "lm-studio-pointer",  # a file that names such a home
     "ollama",  # manifests/<host>/<namespace>/<model>/<tag> and blobs/sha256-<hex>
@@ -26,13 +27,29 @@ _VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)\})")
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A folder to look into. origin: what a person is told. named: a person named it, so it is said when it
-    is not there."""
+    """A folder to look into. origin: what a person is told. named: a person named it, and is told when it is
+    not there."""
 
     origin: str
     layout: Layout
     path: Path
     named: bool = False
+
+
+def hub_folders(environment: Mapping[str, str], home: Path) -> tuple[Path, Path]:
+    """The folder in which huggingface_hub keeps files, and the one that it gives specchat for its own.
+
+    Both lie on one disk, unless HF_HUB_CACHE or HF_ASSETS_CACHE moves one of them.
+    """
+
+    def given(*names: str) -> Path | None:
+        found = (_expanded(environment.get(name, ""), environment, home) for name in names)
+        return next((path for path in found if path), None)
+
+    # The library goes by XDG_CACHE_HOME on every platform.
+    root = given("HF_HOME") or (given("XDG_CACHE_HOME") or home / ".cache") / "huggingface"
+    cache = given("HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE") or root / "hub"
+    return cache, (given("HF_ASSETS_CACHE") or root / "assets") / "specchat"
 
 
 def places(
@@ -47,7 +64,6 @@ def places(
     def given(name: str) -> Path | None:
         return _expanded(environment.get(name, ""), environment, home)
 
-    unix_cache = given("XDG_CACHE_HOME") or home / ".cache"
     if platform == "win32":
         local = given("LOCALAPPDATA") or home / "AppData" / "Local"
         cache, shared, own = local, given("APPDATA") or home / "AppData" / "Roaming", local
@@ -56,12 +72,10 @@ def places(
         cache, own = home / "Library" / "Caches", given("XDG_DATA_HOME") or shared
     else:
         shared = given("XDG_DATA_HOME") or home / ".local" / "share"
-        cache, own = unix_cache, shared
+        cache, own = given("XDG_CACHE_HOME") or home / ".cache", shared
 
-    # The hub's own library goes by XDG_CACHE_HOME on every platform.
-    hub = given("HF_HUB_CACHE") or given("HUGGINGFACE_HUB_CACHE")
-    hub = hub or (given("HF_HOME") or unix_cache / "huggingface") / "hub"
-    found = [Place("Hugging Face", "hub", hub)]
+    hub, notes = hub_folders(environment, home)
+    found = [Place("Hugging Face", "hub", hub), Place("specchat downloads", "downloads", notes / "downloads")]
 
     llama = given("LLAMA_CACHE")
     if llama is not None:
@@ -90,7 +104,7 @@ def places(
 
 
 def _expanded(value: str, environment: Mapping[str, str], home: Path) -> Path | None:
-    """The path that a variable's value stands for; None where it is empty.
+    """The path that a variable's value names; None where it is empty.
 
     The hub's library expands variables and `~` itself, so such values work there.
     """

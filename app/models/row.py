@@ -1,15 +1,31 @@
-"""What is told of one model: on this disk, or in the catalogue. Plain records that processes can exchange."""
+"""What is known of one model, on this disk or in the catalogue: plain records that processes can exchange."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from app.models.catalogue import Part
+    from app.models.hub import HubFile
 
-PartnerKind = Literal["draft", "eagle3", "mtp"]
-_KINDS: dict[PartnerKind, str] = {"draft": "draft", "eagle3": "EAGLE-3 head", "mtp": "MTP head"}
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What a file's header says; None where it says nothing.
+
+    title: what the file calls itself. context_length: tokens it was trained for. parameters: of all parts.
+    problem: a sentence that says why it cannot be chatted with. memory_kind: "hybrid", "sliding window", …;
+    None for plain attention.
+    """
+
+    architecture: str | None = None
+    quantisation: str | None = None
+    context_length: int | None = None
+    layers: int | None = None
+    parameters: int | None = None
+    title: str | None = None
+    problem: str | None = None
+    memory_kind: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +59,7 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class DraftOption:
     """Another model of this disk as a draft. problem: why it cannot be one; None where it can."""
 
     name: str
@@ -54,32 +70,26 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Partner:
-    """What the catalogue pairs a target with. file: "" where it is inside the target's. path: None where it
-    is not here."""
+    """The draft that the catalogue pairs a target with. path: None where it is not here."""
 
-    kind: PartnerKind
     file: str
     size: int
     path: str | None
 
     @property
     def words(self) -> str:
-        """What it is, for a column of a table."""
-        if not self.file:
-            return f"{_KINDS[self.kind]} in the file"
-        stem = self.file.rpartition("/")[2].removesuffix(".gguf")
-        return stem if self.kind == "draft" else _KINDS[self.kind]
+        """The file's name for a column of a table."""
+        return self.file.rpartition("/")[2].removesuffix(".gguf")
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRow(Facts):
     """One model. What is not known is None.
 
     name: what is typed to have it; file_name: what its file is called without that short name. origin: who
-    keeps the file, "" where it is not here; path: None then. size: bytes of the target. title: what the
-    file calls itself. drafts: every other model here, those that fit first. parts: what the catalogue names
-    to download; missing: bytes of those that are not here. problem: a sentence that says why it cannot be
-    chatted with. memory_kind: how it remembers, where that is not plain attention to all that went before.
+    keeps the file, "" where it is not here; path: None then. size: bytes of the target. drafts: every other
+    model here, those that fit first. parts: what the catalogue names to download; missing: bytes of those
+    that are not here.
     """
 
     name: str
@@ -87,42 +97,33 @@ class Row:
     path: str | None
     size: int
     file_name: str = ""
-    title: str | None = None
-    architecture: str | None = None
-    quantisation: str | None = None
-    context_length: int | None = None
-    layers: int | None = None
-    parameters: int | None = None
     room: Room | None = None
-    drafts: tuple[Draft, ...] = ()
+    drafts: tuple[DraftOption, ...] = ()
     partner: Partner | None = None
     licence: str | None = None
     unverified: bool = False
-    memory_kind: str | None = None
-    parts: tuple[Part, ...] = ()
+    parts: tuple[HubFile, ...] = ()
     missing: int = 0
-    problem: str | None = None
 
     @property
-    def fitting(self) -> tuple[Draft, ...]:
+    def fitting(self) -> tuple[DraftOption, ...]:
         """The drafts that fit, the smallest first."""
         return tuple(each for each in self.drafts if each.problem is None)
 
     @property
     def lacks_draft(self) -> bool:
         """Whether it is here and the draft that the catalogue gives it is not."""
-        partner = self.partner
-        return bool(self.path and partner and partner.kind == "draft" and not partner.path)
+        return bool(self.path and self.partner and not self.partner.path)
 
     @property
-    def lacking(self) -> tuple[Part, ...]:
+    def lacking(self) -> tuple[HubFile, ...]:
         """What a download brings: all that the catalogue names, or the draft alone."""
         return self.parts[1:] if self.lacks_draft else self.parts
 
 
 @dataclass(frozen=True, slots=True)
-class Passed:
-    """A file that is no model to chat with, and the sentence that says why."""
+class UnusableFile:
+    """What a person may look for and not find. reason: a sentence that says why, and what to do."""
 
     path: str
     origin: str
@@ -133,8 +134,8 @@ class Passed:
 class Listing:
     """All that is known. fault: what is wrong with the person's own catalogue, which is not used then."""
 
-    rows: tuple[Row, ...]
-    passed: tuple[Passed, ...] = ()
+    rows: tuple[ModelRow, ...]
+    unusable: tuple[UnusableFile, ...] = ()
     fault: str | None = None
 
 

@@ -11,7 +11,6 @@ import errno
 import hashlib
 import json
 import os
-import re
 import shutil
 import struct
 import time
@@ -21,10 +20,12 @@ from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
 from app.errors import SpecchatError, UsageError
-from app.models.chat_file import SKIPPED_LAYERS
-from app.models.gguf import Array, Header, Tensor
-from app.models.gguf_source import opened
+from app.files import whole_file
+from app.models.gguf import Header, Tensor
+from app.models.gguf_source import Array, opened
 from app.models.gguf_types import ARRAY, BOOL, STRING, UINT32
+from app.models.shape import WINDOW_PATTERN, WINDOW_PERIODS
+from app.models.usable import SKIPPED_LAYERS
 
 # Architectures whose layers are all alike in llama.cpp (src/models/): a layer's number changes nothing.
 _ALIKE = frozenset(
@@ -36,15 +37,12 @@ _ALIKE = frozenset(
         *("mamba", "mamba2", "lfm2"),
     ]
 )
-# Every n-th layer attends to the whole context, the others to a window. The pattern follows the layer's
-# number, but may be given layer by layer, which keeps each layer's kind when the numbers change.
-_WINDOWED = {"gemma2": 2, "gemma3": 6, "gpt-oss": 2, "cohere2": 4, "olmo2": 4}
-# Every n-th layer attends, the others are recurrent, likewise.
-_RECURRENT = {"qwen35": 4}
+# Of so many layers one attends, the others are recurrent. This pattern, like that of windows, follows the
+# layers' numbers, but may be given layer by layer, which keeps each layer's kind when its number changes.
+_RECURRENT_PERIODS = {"qwen35": 4}
 # llama.cpp takes the attention scale of these from the number of layers.
 _SCALED_BY_DEPTH = {("gemma2", 46), ("gemma3", 62)}
 # Metadata that may be a list with a value for each layer (llama.cpp's get_key_or_arr and get_arr).
-_PATTERN = "attention.sliding_window_pattern"
 _RECURRENT_LAYERS, _INTERVAL = "attention.recurrent_layers", "full_attention_interval"
 _BY_LAYER = (
     "feed_forward_length",
@@ -53,11 +51,10 @@ _BY_LAYER = (
     "attention.head_count",
     "attention.head_count_kv",
     "deepstack_mapping",
-    _PATTERN,
+    WINDOW_PATTERN,
     _RECURRENT_LAYERS,
 )
 
-_BLOCK = re.compile(r"blk\.(\d+)\.(.+)", re.DOTALL)
 _CHUNK = 4 << 20
 _DIGEST_BLOCKS, _DIGEST_BLOCK = 64, 64 << 10
 _CHOICE_BYTES = 1 << 16
@@ -70,11 +67,10 @@ Piece: TypeAlias = bytes | tuple[int, int]
 def skipped_layers_default(block_count: int) -> tuple[int, ...]:
     """Layers (from 0, ascending) to skip where nothing better was chosen; none of fewer than 8 layers.
 
-    A tenth of the layers, apart from each other, from 2/5 to 13/20 of the depth. The first and last
-    layers carry most: of the bundled model's 30, leaving out layer 1 alone keeps 15 % of the greedy
-    choices, layer 28 47 %, one of the middle mostly 70 to 80 % (240 tokens of two replies). Its default,
-    12, 14 and 17, keeps 67 %, the best of eight sets of three 71 %. Another measurement kept 73 % without
-    3 layers, 46 % without 6, 11 % without 10. Models differ, so a search for the set pays.
+    A tenth of the layers, spread from 2/5 to 13/20 of the depth. The first and last layers carry most: of the
+    bundled model's 30, leaving out layer 1 alone keeps 15 % of the greedy choices, layer 28 47 %, one of the
+    middle mostly 70 to 80 % (240 tokens of two replies). Its default, 12, 14 and 17, keeps 67 %, the best of
+    eight sets of three 71 %. Models differ, so a search for the set pays.
     """
     count = max(1, block_count // 10) if block_count >= 8 else 0
     return tuple(2 * block_count // 5 + n * block_count // (4 * count) for n in range(count))
@@ -84,36 +80,31 @@ def skip_problem(header: Header) -> str | None:
     """A sentence that says why layers of this file cannot be skipped; None where they can."""
     architecture, blocks = header.architecture, header.block_count
     other = "choose another proposer, such as lookup."
-    if architecture not in _ALIKE and architecture not in _WINDOWED and architecture not in _RECURRENT:
+    if architecture not in _ALIKE.union(WINDOW_PERIODS, _RECURRENT_PERIODS):
         return (
             f"Skipping layers is not supported for the architecture {architecture or 'of this file'}; {other}"
         )
+    name = header.path.name
     if isinstance(count := header.metadata.get("split.count"), int) and count > 1:
-        return f"{header.path.name} is split into parts, and layers are skipped in whole files only; {other}"
+        return f"{name} is split into parts, and layers are skipped in whole files only; {other}"
     if header.count("nextn_predict_layers") is not None:
-        return (
-            f"Layers of {header.path.name} cannot be skipped, because its last ones are an MTP head; {other}"
-        )
+        return f"Layers of {name} cannot be skipped, because its last ones are an MTP head; {other}"
     if (architecture, blocks) in _SCALED_BY_DEPTH:
-        return f"{header.path.name} changes its attention with its number of layers; {other}"
-    if blocks is None or not any(_BLOCK.fullmatch(tensor.name) for tensor in header.tensors):
-        return f"{header.path.name} has no layers; choose a whole model."
-    if any(int(match[1]) >= blocks for t in header.tensors if (match := _BLOCK.fullmatch(t.name))):
-        return f"{header.path.name} is damaged: it has more layers than it says; download it again."
+        return f"{name} changes its attention with its number of layers; {other}"
+    numbers = [tensor.layer for tensor in header.tensors if tensor.layer is not None]
+    if blocks is None or not numbers:
+        return f"{name} has no layers; choose a whole model."
+    if max(numbers) >= blocks:
+        return f"{name} is damaged: it has more layers than it says; download it again."
     for key in _BY_LAYER:
         value = header.metadata.get(f"{architecture}.{key}")
         if isinstance(value, Array) and (value.length != blocks or value.kind == STRING):
-            return (
-                f"{header.path.name} is damaged: its list {key} does not fit its layers; download it again."
-            )
+            return f"{name} is damaged: its list {key} does not fit its layers; download it again."
     return None
 
 
 def skip_size(header: Header, layers: Collection[int]) -> int:
-    """Bytes of the file that `write_skip` would write.
-
-    Raises UsageError for layers that the model does not have, SpecchatError as `skip_problem` says.
-    """
+    """Bytes of the file that `write_skip` would write; raises as it does."""
     return _size(_plan(header, layers))
 
 
@@ -125,33 +116,31 @@ def skip_path(header: Header, layers: Collection[int], directory: Path) -> Path:
 
 def skip_written(header: Header, layers: Collection[int], directory: Path) -> bool:
     """Whether the file is there already, whole."""
-    return _is_whole(skip_path(header, layers, directory), skip_size(header, layers))
+    return _is_whole(skip_size(header, layers), skip_path(header, layers, directory))
 
 
-def _is_whole(path: Path, size: int) -> bool:
+def _is_whole(size: int, path: Path) -> bool:
     return path.is_file() and path.stat().st_size == size
 
 
-def write_skip(path: Path, header: Header, layers: Collection[int], directory: Path) -> Path:
-    """Write the model at `path` without `layers` (numbers from 0) into `directory`, and return the file.
+def write_skip(header: Header, layers: Collection[int], directory: Path) -> Path:
+    """Write the model without `layers` (numbers from 0) into `directory`, and return the file.
 
     The name comes from the content and the layers, so a file that is there already is returned as it is.
     It appears whole or not at all. Raises UsageError for layers that the model does not have, and
     SpecchatError where they cannot be skipped, the folder cannot be written, or room is short.
     """
     pieces = _plan(header, layers)
-    size = _size(pieces)
-    written = skip_path(header, layers, directory)
-    if _is_whole(written, size):
-        return written
-    with _writing(written, size) as file:
-        for data in _contents(path, pieces):
-            file.write(data)
+    size, written = _size(pieces), skip_path(header, layers, directory)
+    if not _is_whole(size, written):
+        with _writing(written, size) as file:
+            for data in _contents(header.path, pieces):
+                file.write(data)
     return written
 
 
 def content_digest(header: Header) -> str:
-    """16 hexadecimal digits that tell model files apart by what is in them, not by name or time.
+    """16 hexadecimal digits that identify a model file by its content, not by name or time.
 
     Hashing 40 GB at each start would take a minute, so it covers the size, the whole header and 64
     blocks of 64 KiB spread evenly over the file. A fine-tune changes practically every weight, so it
@@ -181,10 +170,7 @@ def load_choice(directory: Path, digest: str) -> tuple[int, ...] | None:
 
 
 def save_choice(directory: Path, digest: str, layers: Collection[int]) -> None:
-    """Keep the layers chosen for the model of this `content_digest`.
-
-    Raises SpecchatError when the folder cannot be written.
-    """
+    """Keep the layers chosen for the model of this `content_digest`. Raises SpecchatError where it cannot."""
     data = json.dumps({"layers": sorted(layers)}).encode()
     with _writing(directory / _choice_name(digest), len(data)) as file:
         file.write(data)
@@ -201,14 +187,13 @@ def _plan(header: Header, layers: Collection[int]) -> list[Piece]:
     if problem is not None:
         raise SpecchatError(problem)
     if len(set(layers)) < len(layers) or not all(0 <= layer < blocks for layer in layers):
-        raise UsageError(f"Layers to skip are different numbers from 0 to {blocks - 1}; name such.")
+        raise UsageError(f"Layers to skip are different numbers from 0 to {blocks - 1}.")
     kept = [layer for layer in range(blocks) if layer not in layers]
     if not kept:
         raise UsageError("A draft needs a layer; name fewer layers to skip.")
 
     entries = _entries(header, kept, sorted(layers))
     tensors = list(_kept_tensors(header, kept))
-    alignment = header.alignment
     infos: list[Piece] = []
     data: list[Piece] = []
     offset = 0
@@ -216,16 +201,16 @@ def _plan(header: Header, layers: Collection[int]) -> list[Piece]:
         shape = struct.pack(f"<I{len(tensor.shape)}q", len(tensor.shape), *tensor.shape)
         infos.append(_text(name) + shape + struct.pack("<IQ", tensor.kind, offset))
         start = header.data_offset + tensor.offset
-        data.append((start, start + tensor.size))
-        data.append(bytes(-tensor.size % alignment))
-        offset += tensor.size + -tensor.size % alignment
+        padding = -tensor.size % header.alignment
+        data += [(start, start + tensor.size), bytes(padding)]
+        offset += tensor.size + padding
     start_of_file = b"GGUF" + struct.pack("<IQQ", header.version, len(tensors), len(entries))
     head: list[Piece] = [start_of_file, *(piece for entry in entries.values() for piece in entry), *infos]
-    return [*head, bytes(-_size(head) % alignment), *data]
+    return [*head, bytes(-_size(head) % header.alignment), *data]
 
 
 def _entries(header: Header, kept: list[int], skipped: list[int]) -> dict[str, list[Piece]]:
-    """Metadata by key: the target's own bytes, but for what hangs on the number of layers."""
+    """Metadata by key: the target's own bytes, but for what depends on the number of layers."""
     prefix = f"{header.architecture}."
     entries: dict[str, list[Piece]] = {key: [span] for key, span in header.spans.items()}
     entries[prefix + "block_count"] = [_entry(prefix + "block_count", UINT32, struct.pack("<I", len(kept)))]
@@ -236,7 +221,10 @@ def _entries(header: Header, kept: list[int], skipped: list[int]) -> dict[str, l
             head = _entry(prefix + key, ARRAY, struct.pack("<IQ", value.kind, len(kept)))
             starts = [value.start + layer * step for layer in kept]
             entries[prefix + key] = [head, *((start, start + step) for start in starts)]
-    for usual, key, listed in ((_WINDOWED, _PATTERN, _PATTERN), (_RECURRENT, _INTERVAL, _RECURRENT_LAYERS)):
+    for usual, key, listed in (
+        (WINDOW_PERIODS, WINDOW_PATTERN, WINDOW_PATTERN),
+        (_RECURRENT_PERIODS, _INTERVAL, _RECURRENT_LAYERS),
+    ):
         period = usual.get(header.architecture or "")
         if period is not None and not isinstance(header.metadata.get(prefix + listed), Array):
             period = header.count(key) or period
@@ -248,14 +236,13 @@ def _entries(header: Header, kept: list[int], skipped: list[int]) -> dict[str, l
 
 
 def _kept_tensors(header: Header, kept: list[int]) -> Iterator[tuple[str, Tensor]]:
-    """Tensors that stay, with their new names."""
+    """The tensors that stay, with their new names."""
     numbers = {layer: number for number, layer in enumerate(kept)}
     for tensor in header.tensors:
-        block = _BLOCK.fullmatch(tensor.name)
-        if block is None:
+        if tensor.layer is None:
             yield tensor.name, tensor
-        elif int(block[1]) in numbers:
-            yield f"blk.{numbers[int(block[1])]}.{block[2]}", tensor
+        elif tensor.layer in numbers:
+            yield f"blk.{numbers[tensor.layer]}.{tensor.name.split('.', 2)[2]}", tensor
 
 
 def _text(text: str) -> bytes:
@@ -290,27 +277,20 @@ def _contents(path: Path, pieces: Iterable[Piece]) -> Iterator[bytes]:
 
 @contextmanager
 def _writing(path: Path, size: int) -> Iterator[BinaryIO]:
-    """A file of `size` bytes that appears as `path` when it is whole, and leaves nothing otherwise."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    """A file of `size` bytes that appears as `path` when it is whole. Raises SpecchatError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _remove_stale(path.parent)
         if shutil.disk_usage(path.parent).free < size:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        with open(part, "wb") as file:
+        with whole_file(path) as file:
             yield file
-            file.flush()
-            os.fsync(file.fileno())  # else a power cut could leave the name without the content
-        os.replace(part, path)
     except OSError as error:
         if error.errno == errno.ENOSPC:
             raise SpecchatError(
                 f"{path.parent} has no room for {size / 1e6:,.0f} MB more; free some space and try again."
             ) from error
         raise SpecchatError(f"{path} cannot be written ({error.strerror}); check the folder.") from error
-    finally:
-        with suppress(OSError):
-            part.unlink()
 
 
 def _remove_stale(directory: Path) -> None:

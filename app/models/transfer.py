@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import os
 import re
+import shutil
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol
 
 from app.errors import SpecchatError
-from app.models.catalogue import Part
-from app.models.hub import Hub
-from app.models.hub_faults import Later, fault_of, network_errors
+from app.models.hub import Hub, HubFile
+from app.models.hub_faults import Retryable, fault_of, network_errors
 
 _SECONDS = 20.0
 _READ_BYTES = 1 << 20
@@ -27,10 +28,10 @@ Doing = Literal["downloading", "checking", "waiting"]
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
-    """How far a file is: bytes done and in all, bytes a second, seconds left (None: nobody can say yet).
+class DownloadProgress:
+    """How far a file is: bytes done and in all, bytes a second, seconds left (None: not known yet).
 
-    doing: bytes come; bytes that are here are hashed; or the hub or another program is waited for.
+    doing: bytes arrive, bytes that are here are hashed, or the hub or another program is waited for.
     """
 
     file: str
@@ -66,18 +67,16 @@ def digest_of(remote: Remote) -> Digest:
     return hashlib.sha1(f"blob {remote.size}\0".encode(), usedforsecurity=False)
 
 
+@dataclass(slots=True)
 class Meter:
     """Tells the progress of one file, a few times a second, and whether to stop."""
 
-    def __init__(
-        self, part: Part, total: int, report: Callable[[Progress], None], check_stop: Callable[[], None]
-    ) -> None:
-        self._file = part.file.rpartition("/")[2]
-        self._total = total
-        self._report = report
-        self._check_stop = check_stop
-        self._samples: deque[tuple[float, int]] = deque()
-        self._told = float("-inf")
+    part: HubFile
+    total: int
+    report: Callable[[DownloadProgress], None]
+    check_stop: Callable[[], None]
+    _samples: deque[tuple[float, int]] = field(default_factory=deque)
+    _told: float = -math.inf
 
     def start(self, done: int) -> None:
         """Something begins with so many bytes: the rate is counted from here."""
@@ -85,7 +84,7 @@ class Meter:
 
     def tell(self, done: int, doing: Doing, wait: float | None = None, at_once: bool = False) -> None:
         """Report; raises StoppedError if a stop was asked for. wait: seconds that will be waited."""
-        self._check_stop()
+        self.check_stop()
         now = time.monotonic()
         if now - self._told < _REPORT_SECONDS and not at_once:
             return
@@ -97,10 +96,10 @@ class Meter:
         since, before = samples[0]
         seconds = now - since
         rate = (done - before) / seconds if seconds > 0 and doing != "waiting" else 0.0
-        left = (self._total - done) / rate if rate > 0 else None
-        self._report(
-            Progress(self._file, done, self._total, rate, wait if doing == "waiting" else left, doing)
-        )
+        left = (self.total - done) / rate if rate > 0 else None
+        file = self.part.file.rpartition("/")[2]
+        left = wait if doing == "waiting" else left
+        self.report(DownloadProgress(file, done, self.total, rate, left, doing))
 
 
 def hash_bytes(read: Callable[[int], bytes], digest: Digest, meter: Meter) -> int:
@@ -119,6 +118,7 @@ class Partial:
 
     def __init__(self, path: Path, remote: Remote, meter: Meter) -> None:
         """Opens what an earlier download left, and hashes it. Close it whatever happens."""
+        path.parent.mkdir(parents=True, exist_ok=True)
         self._path = path
         self._remote = remote
         self._digest = digest_of(remote)
@@ -148,7 +148,7 @@ class Partial:
         self._file.close()
 
     def delete(self) -> None:
-        """Take the file away: its bytes are wrong."""
+        """Remove the file: its bytes are wrong."""
         self._file.close()
         self._path.unlink()
 
@@ -158,15 +158,22 @@ class Partial:
         return self.done == self._remote.size and self._digest.hexdigest() == self._remote.etag
 
     def finish(self, blob: Path) -> None:
-        """Let it be the blob. The bytes reach the disk first: a blob is whole after a power cut too."""
+        """Make it the blob. The bytes reach the disk first: a blob is whole after a power cut too."""
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
-        os.replace(self._path, blob)
+        # Where the cache is on another disk this copies: to a name that is known as unfinished.
+        beside = blob.with_name(f"{blob.name}.{os.getpid()}.incomplete")
+        try:
+            blob.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(self._path, beside)
+            os.replace(beside, blob)
+        finally:
+            beside.unlink(missing_ok=True)
 
 
-def ask(part: Part, hub: Hub) -> Remote:
-    """What the hub says of the file. Raises Later, or SpecchatError with what to do."""
+def ask(part: HubFile, hub: Hub) -> Remote:
+    """What the hub says of the file. Raises Retryable, or SpecchatError with what to do."""
     from huggingface_hub import get_hf_file_metadata
 
     try:
@@ -177,34 +184,39 @@ def ask(part: Part, hub: Hub) -> Remote:
         raise fault_of(error, part, hub) from error
     # These become names of files.
     commit, etag = said.commit_hash or "", said.etag or ""
-    if not re.fullmatch(r"[0-9a-f]{40}", commit) or not re.fullmatch(r"[0-9a-f]{64}|[0-9a-f]{40}", etag):
+    known = re.fullmatch(r"[0-9a-f]{40}", commit) and re.fullmatch(r"[0-9a-f]{64}|[0-9a-f]{40}", etag)
+    if not known or said.size is None:
         raise SpecchatError(
-            f"{hub.endpoint} names no checksum for {part.file}, so it could not be verified: "
+            f"{hub.endpoint} names no checksum or no size for {part.file}, so it could not be verified: "
             "unset HF_ENDPOINT, or set it to another mirror."
-        )
-    if said.size is None:
-        raise SpecchatError(
-            f"{hub.endpoint} names no size for {part.file}: set HF_ENDPOINT to another mirror."
         )
     return Remote(commit, etag, said.size)
 
 
-def receive(part: Part, hub: Hub, remote: Remote, partial: Partial, meter: Meter) -> None:
-    """One request for all that is missing. Raises Later where the connection ends before that.
+def receive(part: HubFile, hub: Hub, remote: Remote, partial: Partial, meter: Meter) -> None:
+    """One request for all that is missing. Raises Retryable where the connection ends before that.
 
     Raises SpecchatError, and deletes what came, where the server has a file of another size.
     """
     if partial.done == remote.size:
         return
     try:
-        _receive(part, hub, remote, partial, meter)
+        total = _receive(part, hub, remote, partial, meter)
     except network_errors() as error:
         raise fault_of(error, part, hub) from error
+    if total != remote.size:
+        partial.delete()
+        found = "more" if total is None else f"{total:,} bytes"
+        raise SpecchatError(
+            f"The server has {found} where {part.repository} names {remote.size:,} bytes for {part.file}, so "
+            "what came was deleted. Try again; if that repeats, do without the mirror or proxy between."
+        )
     if partial.done < remote.size:
-        raise Later(SpecchatError(f"The connection ended before {part.file} was whole: try again."))
+        raise Retryable(SpecchatError(f"The connection ended before {part.file} was whole: try again."))
 
 
-def _receive(part: Part, hub: Hub, remote: Remote, partial: Partial, meter: Meter) -> None:
+def _receive(part: HubFile, hub: Hub, remote: Remote, partial: Partial, meter: Meter) -> int | None:
+    """The size of the whole file, as far as the server tells it; None where more came than it may have."""
     from huggingface_hub import get_session
     from huggingface_hub.utils import build_hf_headers, hf_raise_for_status  # type: ignore[attr-defined]
 
@@ -219,21 +231,24 @@ def _receive(part: Part, hub: Hub, remote: Remote, partial: Partial, meter: Mete
     ) as response:
         if response.status_code == 416:
             partial.restart()
-            raise Later(SpecchatError(f"The server has less of {part.file} than is here: try again."))
+            raise Retryable(SpecchatError(f"The server has less of {part.file} than is here: try again."))
         hf_raise_for_status(response)
         start, total = extent(response.status_code, response.headers)
         if total not in (None, remote.size):
-            raise _wrong_size(part, total, remote, partial)
+            return total
         if start != partial.done:
             partial.restart()
         if start != partial.done:
-            raise Later(SpecchatError(f"The server sent another piece of {part.file} than was asked for."))
+            raise Retryable(
+                SpecchatError(f"The server sent another piece of {part.file} than was asked for.")
+            )
         meter.start(partial.done)
         for piece in response.iter_bytes():
             partial.write(piece)
             if partial.done > remote.size:
-                raise _wrong_size(part, None, remote, partial)
+                return None
             meter.tell(partial.done, "downloading")
+    return remote.size
 
 
 def extent(status: int, headers: Mapping[str, str]) -> tuple[int, int | None]:
@@ -248,16 +263,7 @@ def extent(status: int, headers: Mapping[str, str]) -> tuple[int, int | None]:
     return 0, int(length) if plain and length.isascii() and length.isdigit() else None
 
 
-def _wrong_size(part: Part, total: int | None, remote: Remote, partial: Partial) -> SpecchatError:
-    partial.delete()
-    found = "more" if total is None else f"{total:,} bytes"
-    return SpecchatError(
-        f"The server has {found} where {part.repository} names {remote.size:,} bytes for {part.file}, so "
-        "what came was deleted. Try again; if that repeats, do without the mirror or proxy between."
-    )
-
-
-def _address(part: Part, revision: str, hub: Hub) -> str:
+def _address(part: HubFile, revision: str, hub: Hub) -> str:
     from huggingface_hub import hf_hub_url
 
     return hf_hub_url(part.repository, part.file, revision=revision, endpoint=hub.endpoint)

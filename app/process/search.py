@@ -9,12 +9,13 @@ from pathlib import Path
 
 from app.assembly.machine import cpu_copies, machine_memory
 from app.errors import SpecchatError, told
-from app.models.facts import Facts, facts_of
+from app.models.facts import facts_of
 from app.models.fit import Memory
 from app.models.gguf import Header, read_header
 from app.models.listing import look
 from app.models.locate import bundled_model
 from app.models.pairs import token_problem
+from app.models.row import Facts
 from app.process.commands import FindDrafts, FindModels
 from app.process.events import Candidate, Drafts, Failed, Models
 

@@ -17,7 +17,7 @@ from app.bench.prompts import Prompt
 from app.bench.skip_search import main
 from app.errors import SpecchatError, UsageError
 from app.llama.context import Context, Interrupted
-from app.models.gguf import read_header
+from app.models.gguf import Header, read_header
 from app.models.skip import content_digest, load_choice, save_choice, write_skip
 from proposers.base import Distribution
 from tests.tiny import write_tiny
@@ -171,11 +171,11 @@ def test_interrupted_search_keeps_the_best_so_far(
     save_choice(folder, content_digest(read_header(tiny)), (5, 6))
     asked: list[Layers] = []
 
-    def write(path: Path, header: object, layers: Layers, directory: Path) -> Path:
+    def write(header: Header, layers: Layers, directory: Path) -> Path:
         asked.append(layers)
         if len(asked) == 4:
             raise KeyboardInterrupt
-        return write_skip(path, read_header(path), layers, directory)
+        return write_skip(header, layers, directory)
 
     monkeypatch.setattr("app.models.skip.write_skip", write)
     assert main([str(tiny)]) == 130

@@ -19,10 +19,11 @@ from app.commands import pull as pull_command
 from app.commands import remove as remove_command
 from app.commands.pull import progress_line
 from app.errors import SpecchatError, UsageError
-from app.models.catalogue import Entry, Part, catalogue
-from app.models.hub import downloaded, hub_of
+from app.models.catalogue import Entry, catalogue
+from app.models.hub import HubFile, downloaded, hub_of
 from app.models.hub_faults import MissingError
-from app.models.transfer import Progress
+from app.models.locate import find_model
+from app.models.transfer import DownloadProgress
 from tests.command import running
 from tests.models.hub_server import Fault, Gate, HubServer, hub_server
 
@@ -103,6 +104,7 @@ def test_pull_and_remove(server: HubServer, capsys: pytest.CaptureFixture[str]) 
     assert here("one") == [False, False]
     # Nothing of it is left but the locks, whose files others may hold.
     assert [path for path in cache().rglob("*") if path.is_file() and path.suffix != ".lock"] == []
+    assert list(hub_of(os.environ).own.rglob("*.*")) == []
     with pytest.raises(SpecchatError, match="nothing to remove"):
         remove_command.main(["one", "--yes"])
 
@@ -110,7 +112,7 @@ def test_pull_and_remove(server: HubServer, capsys: pytest.CaptureFixture[str]) 
 def test_a_file_by_its_name(server: HubServer) -> None:
     """Lost otherwise: every model that the catalogue does not have."""
     assert pull_command.main(["org/two:two.gguf"]) == 0
-    assert downloaded(Part("org/two", "two.gguf", 0, None)) is not None
+    assert downloaded(HubFile("org/two", "two.gguf", 0, None)) is not None
     assert remove_command.main(["org/two:two.gguf", "--yes"]) == 0
     assert here("two") == [False, False]
 
@@ -147,20 +149,23 @@ def test_progress_on_a_terminal(
     ("progress", "line"),
     [
         (
-            Progress("a.gguf", 1_710_000_000, 5_030_000_000, 48e6, 69.2),
+            DownloadProgress("a.gguf", 1_710_000_000, 5_030_000_000, 48e6, 69.2),
             "a.gguf   33 %  1.71 GB of 5.03 GB  48.0 MB/s  1 min left",
         ),
-        (Progress("a.gguf", 1, 5_030_000_000, 0.0, None), "a.gguf    0 %  0 MB of 5.03 GB"),
+        (DownloadProgress("a.gguf", 1, 5_030_000_000, 0.0, None), "a.gguf    0 %  0 MB of 5.03 GB"),
         (
-            Progress("a.gguf", 20_000_000, 50_000_000, 5e8, 3.0, "checking"),
+            DownloadProgress("a.gguf", 20_000_000, 50_000_000, 5e8, 3.0, "checking"),
             "a.gguf   40 %  20 MB of 50 MB  checking  500.0 MB/s  3 s left",
         ),
-        (Progress("a.gguf", 0, 0, 0.0, 55.0, "waiting"), "a.gguf  waiting, 55 s"),
-        (Progress("a.gguf", 9, 9, 1e6, 0.0), "a.gguf  100 %  0 MB of 0 MB  1.0 MB/s"),
-        (Progress("\x1b[31ma\x07.gguf", 0, 0, 0.0, 8000.0, "waiting"), "[31ma.gguf  waiting, 2 h 13 min"),
+        (DownloadProgress("a.gguf", 0, 0, 0.0, 55.0, "waiting"), "a.gguf  waiting, 55 s"),
+        (DownloadProgress("a.gguf", 9, 9, 1e6, 0.0), "a.gguf  100 %  0 MB of 0 MB  1.0 MB/s"),
+        (
+            DownloadProgress("\x1b[31ma\x07.gguf", 0, 0, 0.0, 8000.0, "waiting"),
+            "[31ma.gguf  waiting, 2 h 13 min",
+        ),
     ],
 )
-def test_the_line(progress: Progress, line: str) -> None:
+def test_the_line(progress: DownloadProgress, line: str) -> None:
     """Lost otherwise: how long it will take; or a terminal, to a file's name with escape codes in it."""
     assert progress_line(progress, 80) == line
     assert len(progress_line(progress, 30)) <= 30
@@ -190,7 +195,7 @@ def wait_for_partial() -> list[Path]:
     """The file that a download writes, once something is in it."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        found = list(cache().glob("*/blobs/*.incomplete"))
+        found = list(hub_of(os.environ).own.rglob("*.incomplete"))
         if any(path.stat().st_size for path in found):
             return found
         time.sleep(0.01)
@@ -250,8 +255,11 @@ def test_a_stopped_download_is_removed(server: HubServer, capsys: pytest.Capture
     server.faults["GET"] = [Fault(), Fault(404)]
     with pytest.raises(SpecchatError):
         pull_command.main(["org/one:one.gguf"])
-    [left] = cache().rglob("*.incomplete")
+    [left] = hub_of(os.environ).own.rglob("*.incomplete")
     assert left.stat().st_size == 1_000_000
+    for name in ("org/one:one.gguf", "org/one"):
+        with pytest.raises(SpecchatError, match=r"whole; run: specchat pull org/one:one\.gguf"):
+            find_model(name)
     assert remove_command.main(["one", "--yes"]) == 0
     assert "1 MB freed" in capsys.readouterr().err and not left.exists()
 

@@ -242,7 +242,7 @@ def test_the_logits_of_a_branch_that_was_left_are_those_of_a_fresh_cache(bench: 
 def test_a_model_without_some_of_its_layers_drafts_for_it(architecture: str, tmp_path: Path) -> None:
     """Layers keep their kind, recurrent, windowed or not, when their numbers change."""
     path = write_architecture(tmp_path / "m.gguf", architecture, layers=8)
-    skipped = write_skip(path, read_header(path), (1, 4), tmp_path)
+    skipped = write_skip(read_header(path), (1, 4), tmp_path)
     settings = ContextSettings(threads=1, chunk=64, exact=True, snapshots=4)
     with Model(path) as model, Model(skipped) as less:
         target, draft = (

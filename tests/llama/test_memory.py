@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from app.llama.context import Context, Interrupted
 from app.llama.model import Model
-from app.models.estimate import state_bytes
 from app.models.gguf import read_header
+from app.models.shape import Shape
 from tests.architectures import KINDS, Kind
 
 LENGTH = 900
@@ -62,7 +62,7 @@ def test_the_kind_is_the_one_that_the_architecture_has(kind: Kind, model: Model,
     context.forward(TOKENS[:10])
     if kind.label != "sliding window":
         # Of what its file says, and some bytes beside each layer's.
-        told = state_bytes(read_header(model.path))
+        told = Shape(read_header(model.path)).state_bytes
         assert told < context.state_bytes < told + 200
 
 

@@ -11,13 +11,15 @@ import pytest
 
 from app.errors import SpecchatError
 from app.models.catalogue import (
+    RUNNABLE,
     Kind,
-    Part,
     catalogue,
     read_catalogue,
     shipped_catalogue,
     user_catalogue_file,
 )
+from app.models.hub import HubFile
+from proposers.registry import KINDS
 
 SHIPPED = Path(__file__).parents[2] / "models.toml"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -70,12 +72,17 @@ def test_what_is_shipped_is_whole() -> None:
     assert not entries["qwen3-8b"].unverified and entries["qwen3-14b"].unverified
 
 
+def test_what_can_run_is_what_has_a_proposer() -> None:
+    """Lost otherwise: a head that is not offered though a proposer can run it, or offered in vain."""
+    assert set(RUNNABLE) == set(get_args(Kind)) & set(KINDS)
+
+
 def test_sizes_are_gigabytes_in_the_file_and_bytes_after(tmp_path: Path) -> None:
     """Lost otherwise: a warning about memory that is off by a factor."""
     (tmp_path / "m.toml").write_text(ENTRY)
     entry = read_catalogue(tmp_path / "m.toml")["mine"]
-    assert entry.target == Part("org/repo", "some.gguf", 1_060_000_000, None)
-    assert entry.draft == Part("org/small", "folder/small.GGUF", 2_000_000_000, COMMIT)
+    assert entry.target == HubFile("org/repo", "some.gguf", 1_060_000_000, None)
+    assert entry.draft == HubFile("org/small", "folder/small.GGUF", 2_000_000_000, COMMIT)
     assert (entry.memory, entry.kind, entry.unverified) == (4_000_000_000, "draft", False)
 
 

@@ -12,8 +12,10 @@ import platformdirs
 import pytest
 
 from app.models import disk_search
-from app.models.discovery import Found, LeftOut, discover
+from app.models.discovery import discover
+from app.models.disk_search import Found
 from app.models.places import Layout, Place, places
+from app.models.row import UnusableFile
 
 GGUF = b"GGUF\x03\x00\x00\x00"
 DIGEST = "sha256:" + "5" * 64
@@ -27,7 +29,7 @@ def put(path: Path, data: bytes | str = GGUF) -> Path:
     return path
 
 
-def look(path: Path, layout: Layout = "tree", origin: str = "here") -> tuple[list[Found], list[LeftOut]]:
+def look(path: Path, layout: Layout = "tree", origin: str = "here") -> tuple[list[Found], list[UnusableFile]]:
     return discover([Place(origin, layout, path)])
 
 
@@ -35,7 +37,7 @@ def names(found: list[Found]) -> list[str]:
     return [each.name for each in found]
 
 
-def reasons(left_out: list[LeftOut]) -> list[str]:
+def reasons(left_out: list[UnusableFile]) -> list[str]:
     return [each.reason for each in left_out]
 
 
@@ -77,6 +79,7 @@ def test_every_program_has_its_folder_on_linux() -> None:
         "Ollama": ["/h/.ollama/models", "/usr/share/ollama/.ollama/models"],
         "Jan": ["/h/.local/share/Jan"],
         "specchat": ["/h/.local/share/specchat/models"],
+        "specchat downloads": ["/h/.cache/huggingface/assets/specchat/downloads"],
     }
 
 
@@ -364,7 +367,7 @@ def test_what_is_no_chat_model_is_left_out_with_a_reason(tmp_path: Path) -> None
     (tmp_path / "folder.gguf").mkdir()
     found, left_out = look(tmp_path)
     assert names(found) == ["model.gguf"]
-    said = {each.path.name: each.reason for each in left_out}
+    said = {Path(each.path).name: each.reason for each in left_out}
     assert said["mmproj-f16.gguf"].startswith("mmproj-f16.gguf is a projector")
     assert "EAGLE-3" in said["EAGLE3-head.GGUF"]
     assert said["html.gguf"] == "html.gguf is not a GGUF file, whatever its name says; download it again."
@@ -418,7 +421,7 @@ def test_links_cycles_and_hard_links_give_each_file_once(tmp_path: Path, link: L
     os.link(real, tmp_path / "disk" / "hard.gguf")
     found, left_out = look(tmp_path / "mine")
     assert names(found) == ["real.gguf", "far.gguf"]
-    assert [each.path.name for each in left_out] == ["itself.gguf"]
+    assert [Path(each.path).name for each in left_out] == ["itself.gguf"]
     assert left_out[0].reason.startswith("itself.gguf cannot be read (")
 
 

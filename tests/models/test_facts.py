@@ -11,8 +11,14 @@ from pathlib import Path
 import pytest
 
 from app.models import facts as module
-from app.models.facts import Facts, facts, facts_file, facts_of
+from app.models.facts import facts_file, facts_of
+from app.models.row import Facts
 from tests.tiny import Extra, write_tiny
+
+
+def facts(path: Path, kept: Path | None = None) -> Facts:
+    """The facts of one file."""
+    return dict(facts_of([path], kept))[path]
 
 
 @pytest.fixture
@@ -30,7 +36,9 @@ def test_facts_of_a_model(tmp_path: Path, kept: Path) -> None:
     path = write_tiny(tmp_path / "some.gguf")
     found = facts(path, kept)
     assert found.parameters is not None and 20_000 < found.parameters < 60_000
-    assert replace(found, parameters=None) == Facts("llama", "F32", 512, 2, 288, None, "tiny 0", None)
+    assert replace(found, parameters=None) == Facts(
+        architecture="llama", quantisation="F32", context_length=512, layers=2, title="tiny 0"
+    )
     assert facts(path, kept) == found
 
 
@@ -89,7 +97,7 @@ def test_a_file_that_changed_is_read_again(tmp_path: Path, kept: Path) -> None:
     size = path.stat().st_size
     path.write_bytes(path.read_bytes().replace(b"tiny 0", b"tiny 9"))
     os.utime(path, ns=(0, 0))
-    assert path.stat().st_size == size and facts(path, kept).name == "tiny 9"
+    assert path.stat().st_size == size and facts(path, kept).title == "tiny 9"
 
 
 def test_the_sentence_names_the_file_that_was_asked_for(tmp_path: Path, kept: Path) -> None:
@@ -145,9 +153,9 @@ def test_other_rules_judge_anew(tmp_path: Path, kept: Path, monkeypatch: pytest.
     facts(path, kept)
     data = kept.read_text(encoding="utf-8").replace('"tiny 0"', '"tiny 1"')
     kept.write_text(data, encoding="utf-8")
-    assert facts(path, kept).name == "tiny 1"
+    assert facts(path, kept).title == "tiny 1"
     monkeypatch.setattr(module, "VERSION", module.VERSION + 1)
-    assert facts(path, kept).name == "tiny 0"
+    assert facts(path, kept).title == "tiny 0"
 
 
 def test_a_caller_who_stops_keeps_what_was_read(tmp_path: Path, kept: Path) -> None:
@@ -188,7 +196,7 @@ def test_a_split_model_is_counted_whole(tmp_path: Path, kept: Path) -> None:
 
 def test_a_name_without_end_is_cut(tmp_path: Path, kept: Path) -> None:
     path = write_tiny(tmp_path / "some.gguf", extra={"general.name": "x" * 5000})
-    assert facts(path, kept).name == "x" * 200
+    assert facts(path, kept).title == "x" * 200
 
 
 def test_facts_are_kept_with_the_apps(tmp_path: Path) -> None:

@@ -19,9 +19,8 @@ import pytest
 
 from app.chat.gate import clean
 from app.errors import SpecchatError
-from app.models.chat_file import chat_problem
 from app.models.gguf import read_header
-from app.models.loadable import load_problem
+from app.models.usable import file_problem
 from tests.tiny import write_tiny
 
 EACH = 20
@@ -233,7 +232,7 @@ def outcome(path: Path) -> str | None:
     """What a person is told of the file; None where it would be given to llama.cpp."""
     try:
         header = read_header(path)
-        return chat_problem(header, path) or load_problem(header)
+        return file_problem(header)
     except SpecchatError as error:
         return str(error)
 

@@ -8,18 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from app.models.catalogue import Entry, Part
-from app.models.discovery import Found
-from app.models.facts import facts
+from app.models.catalogue import Entry
+from app.models.disk_search import Found
+from app.models.facts import facts_of
 from app.models.fit import Memory
 from app.models.gguf import read_header
+from app.models.hub import HubFile
 from app.models.listing import look, rows
-from app.models.row import Room, Row, readable_context, readable_count
+from app.models.row import ModelRow, Room, readable_context, readable_count
 from tests.tiny import write_tiny
 
 PLENTY = Memory(64_000_000_000)
-TARGET = Part("org/big-GGUF", "big-Q4_K_M.gguf", 100_000, None)
-DRAFT = Part("org/small-GGUF", "small-Q8_0.gguf", 50_000, None)
+TARGET = HubFile("org/big-GGUF", "big-Q4_K_M.gguf", 100_000, None)
+DRAFT = HubFile("org/small-GGUF", "small-Q8_0.gguf", 50_000, None)
 ENTRY = Entry("big", TARGET, DRAFT, "draft", "Apache-2.0", 5_000_000_000, False, None)
 
 
@@ -36,7 +37,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def in_hub(home: Path, part: Part, **about: object) -> Path:
+def in_hub(home: Path, part: HubFile, **about: object) -> Path:
     """A tiny model where the hub's cache would have this part."""
     commit = "a" * 40
     repository = home / "hf" / "hub" / f"models--{part.repository.replace('/', '--')}"
@@ -47,10 +48,10 @@ def in_hub(home: Path, part: Part, **about: object) -> Path:
     return write_tiny(folder / part.file, **about)  # type: ignore[arg-type]
 
 
-def rows_of(*paths: Path, memory: Memory = PLENTY, **entries: Entry) -> dict[str, Row]:
+def rows_of(*paths: Path, memory: Memory = PLENTY, **entries: Entry) -> dict[str, ModelRow]:
     """Rows of these files, called by their names and found in the hub's cache."""
     found = [Found(path, path.name, "somewhere", path.stat().st_size) for path in paths]
-    known = {path: facts(path) for path in paths}
+    known = dict(facts_of(paths))
     headers = {path: read_header(path) for path in paths if known[path].problem is None}
     here = {
         part: path for entry in entries.values() for part in entry.parts for path in paths
@@ -98,18 +99,35 @@ def test_an_entry_of_the_catalogue_that_is_here_is_one_row(tmp_path: Path) -> No
 
 def test_an_entry_that_is_not_here(tmp_path: Path) -> None:
     """Lost otherwise: gigabytes are downloaded for a model that memory cannot hold."""
-    head = replace(ENTRY, name="head", draft=None, kind="mtp", unverified=True, memory_kind="hybrid")
+    target = replace(TARGET, file="head.gguf")
+    head = replace(ENTRY, name="head", target=target, draft=None, kind="mtp")
+    head = replace(head, unverified=True, memory_kind="hybrid")
     listed = rows_of(big=ENTRY, head=head)
     assert listed["big"].missing == 150_000 and listed["big"].parts == (TARGET, DRAFT)
     assert listed["big"].quantisation == "Q4_K_M" and listed["big"].path is None
     assert listed["big"].partner is not None and listed["big"].partner.words == "small-Q8_0"
-    assert listed["head"].partner is not None and listed["head"].partner.words == "MTP head in the file"
     assert listed["head"].unverified and listed["head"].memory_kind == "hybrid"
     assert listed["big"].room == Room(True, 5_000_000_000)
     short = rows_of(big=ENTRY, memory=Memory(4_000_000_000))["big"].room
     assert short is not None and short.words == "no, 5.0 GB"
     spread = rows_of(big=ENTRY, memory=Memory(4_000_000_000, (4_000_000_000,)))["big"].room
     assert spread is not None and spread.fits
+
+
+def test_two_entries_of_one_file_are_two_rows(tmp_path: Path) -> None:
+    """Lost otherwise: a person's own name for a model, once it is downloaded."""
+    target = write_tiny(tmp_path / TARGET.file, layers=3)
+    listed = rows_of(target, big=ENTRY, again=replace(ENTRY, name="again"))
+    assert [listed[name].path for name in ("again", "big")] == [str(target)] * 2 and len(listed) == 2
+
+
+def test_a_head_that_nothing_can_run_is_not_offered(tmp_path: Path) -> None:
+    """Lost otherwise: gigabytes of a head that no proposer can use, or one model offered twice."""
+    head = replace(ENTRY, name="head", kind="eagle3")
+    alone = replace(head, name="alone", target=replace(TARGET, file="alone.gguf"))
+    listed = rows_of(big=ENTRY, head=head, alone=alone)
+    assert list(listed) == ["big", "alone"]
+    assert listed["alone"].partner is None and listed["alone"].parts == (alone.target,)
 
 
 def test_memory_that_is_short_is_told(tmp_path: Path) -> None:
@@ -135,7 +153,7 @@ def test_what_cannot_be_chatted_with_comes_last(tmp_path: Path) -> None:
 def test_look_finds_what_is_on_the_disk(own_home: Path) -> None:
     """Lost otherwise: files of other programs are downloaded once more."""
     target = in_hub(own_home, TARGET, layers=3)
-    two = Part("org/two-GGUF", "one-Q8_0.gguf", 0, None)
+    two = HubFile("org/two-GGUF", "one-Q8_0.gguf", 0, None)
     in_hub(own_home, two)
     in_hub(own_home, replace(two, file="two-Q8_0.gguf"))
     folder = own_home / "mine"
@@ -151,7 +169,7 @@ def test_look_finds_what_is_on_the_disk(own_home: Path) -> None:
     assert here["org/big-GGUF"].path is not None and os.path.samefile(here["org/big-GGUF"].path, target)
     assert here["org/big-GGUF"].file_name == "org/big-GGUF:big-Q4_K_M.gguf"
     assert told[-1] == (4, 4) and listing.fault is None
-    assert [each.reason.startswith("bad.gguf is not a GGUF file") for each in listing.passed] == [True]
+    assert [each.reason.startswith("bad.gguf is not a GGUF file") for each in listing.unusable] == [True]
     assert {"qwen3-8b", "llama-3.1-8b"} <= {row.name for row in listing.rows}
     only_here = look([folder], PLENTY, here_only=True)
     assert all(row.path for row in only_here.rows)

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from app.llama import memory
-from app.models.estimate import estimate
+from app.models.estimate import parts
 from app.models.gguf import read_header
-from app.models.memory_kind import memory_kind
 from app.models.memory_words import kind_in_words, said_of_memory, way_back
+from app.models.shape import memory_kind
 from tests.architectures import write_architecture
 from tests.tiny import Value, write_tiny
 
@@ -43,7 +43,7 @@ def test_a_header_that_holds_nonsense_is_survived(key: str, value: Value, tmp_pa
     """Lost otherwise: the whole list of models, for one file."""
     header = read_header(write_tiny(tmp_path / "model.gguf", extra={f"llama.{key}": value}))
     assert memory_kind(header) is None
-    assert estimate(header, 512, "f16").total > 0
+    assert parts(header, 512, "f16").table > 0
 
 
 def test_every_way_back_is_explained() -> None:

@@ -7,6 +7,7 @@ import hashlib
 import os
 import random
 import shutil
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -18,20 +19,19 @@ import huggingface_hub
 import pytest
 
 from app.errors import SpecchatError, UsageError
-from app.models.catalogue import Part
-from app.models.hub import Hub, Shelf, check_part, downloaded, hub_of, parse_part
-from app.models.hub_faults import MissingError, NoNetworkError, Patience, StoppedError, retry_after
+from app.models.hub import CachedFile, Hub, HubFile, check_hub_file, downloaded, hub_of, parse_hub_file
+from app.models.hub_faults import MissingError, NoNetworkError, RetryPolicy, StoppedError, retry_after
 from app.models.pull import pull
-from app.models.transfer import Progress, extent
+from app.models.transfer import DownloadProgress, extent
 from tests.models.hub_server import Fault, Gate, HubServer, hub_server
 
 REPOSITORY, FILE, COMMIT = "org/model-GGUF", "model-Q4_K_M.gguf", "a" * 40
 SIZE = 700_001
 DATA = random.Random(5).randbytes(SIZE)
-PART = Part(REPOSITORY, FILE, SIZE, None)
-DRAFT = Part("other/draft-GGUF", "draft.gguf", 300_000, None)
-HASTE = Patience(first_pause=0.0)
-AT_ONCE = Patience(tries=0, tries_to_reach=0)
+PART = HubFile(REPOSITORY, FILE, SIZE, None)
+DRAFT = HubFile("other/draft-GGUF", "draft.gguf", 300_000, None)
+HASTE = RetryPolicy(first_pause=0.0)
+AT_ONCE = RetryPolicy(tries=0, tries_to_reach=0)
 
 
 @dataclass
@@ -40,15 +40,15 @@ class Puller:
 
     server: HubServer
     hub: Hub
-    told: list[Progress] = field(default_factory=list)
+    told: list[DownloadProgress] = field(default_factory=list)
 
-    def __call__(self, *parts: Part, patience: Patience = HASTE) -> list[Path]:
-        return pull(parts or (PART,), self.told.append, lambda: False, self.hub, patience)
+    def __call__(self, *parts: HubFile, policy: RetryPolicy = HASTE) -> list[Path]:
+        return pull(parts or (PART,), self.told.append, lambda: False, self.hub, policy)
 
     @property
     def left(self) -> list[Path]:
         """What downloads that did not end have left."""
-        return list(self.hub.cache.glob("**/*.incomplete"))
+        return [path for path in self.hub.own.glob("downloads/**/*") if path.is_file()]
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def puller(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Puller]:
     with hub_server() as server:
         server.add(REPOSITORY, FILE, DATA, COMMIT)
         server.add(DRAFT.repository, DRAFT.file, DATA[:300_000], "b" * 40)
-        yield Puller(server, Hub(server.address, tmp_path / "hub"))
+        yield Puller(server, Hub(server.address, tmp_path / "hub", tmp_path / "own"))
     huggingface_hub.close_session()
 
 
@@ -73,10 +73,41 @@ def test_target_and_draft(puller: Puller) -> None:
     for part, path in ((PART, target), (DRAFT, draft)):
         found = huggingface_hub.try_to_load_from_cache(part.repository, part.file, puller.hub.cache)
         assert found == str(path)
-    assert puller.told[-1] == Progress("draft.gguf", 300_000, 300_000, puller.told[-1].rate, 0.0)
+    assert puller.told[-1] == DownloadProgress("draft.gguf", 300_000, 300_000, puller.told[-1].rate, 0.0)
     assert puller.server.sent == SIZE + 300_000
     assert puller(PART, DRAFT) == [target, draft] and puller.server.sent == SIZE + 300_000
     assert puller.left == []
+
+
+def test_nothing_of_specchat_lies_in_the_shared_cache(puller: Puller) -> None:
+    """Lost otherwise: files that other programs count, show or delete, as they take them for their own."""
+    puller.server.faults["CDN"] = [Fault(cut=200_000)]
+    with suppress(SpecchatError):
+        puller(policy=AT_ONCE)
+    assert len(puller.left) == 1
+    assert [path for path in puller.hub.cache.rglob("*") if path.is_file() and path.suffix != ".lock"] == []
+    [path] = puller()
+    info = huggingface_hub.scan_cache_dir(puller.hub.cache)
+    assert info.warnings == []
+    [repository] = info.repos
+    assert repository.size_on_disk == SIZE and [each.commit_hash for each in repository.revisions] == [COMMIT]
+    kept = {each for each in puller.hub.cache.rglob("*") if each.is_file() and each.suffix != ".lock"}
+    theirs = {"blobs", "refs", COMMIT}
+    assert path in kept and {each.parent.name for each in kept} == theirs
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="stands in for another disk by its error")
+def test_a_cache_on_another_disk(puller: Puller, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lost otherwise: every download where HF_HUB_CACHE is on a disk of its own."""
+    rename = os.rename
+
+    def refuse(source: str | Path, target: str | Path) -> None:
+        if str(source).startswith(str(puller.hub.own)):
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", refuse)
+    assert puller()[0].read_bytes() == DATA and puller.left == []
 
 
 def test_other_programs_use_what_was_pulled(puller: Puller) -> None:
@@ -105,7 +136,7 @@ def test_cut_for_good_then_resumed(puller: Puller) -> None:
     """Lost otherwise: the bytes that had come before the connection went, and their count."""
     puller.server.faults["CDN"] = [Fault(cut=200_000)]
     with pytest.raises(SpecchatError, match=r"cannot be reached|ended before"):
-        puller(patience=AT_ONCE)
+        puller(policy=AT_ONCE)
     assert downloaded(PART, puller.hub) is None
     [left] = puller.left
     assert left.read_bytes() == DATA[:200_000]
@@ -152,7 +183,7 @@ def test_a_rotten_start_is_found(puller: Puller) -> None:
     """Lost otherwise: zeros at the start of a model whose download a power cut ended."""
     puller.server.faults["CDN"] = [Fault(cut=200_000)]
     with suppress(SpecchatError):
-        puller(patience=AT_ONCE)
+        puller(policy=AT_ONCE)
     puller.left[0].write_bytes(bytes(200_000))
     with pytest.raises(SpecchatError, match="other bytes"):
         puller()
@@ -162,7 +193,7 @@ def test_a_rotten_start_is_found(puller: Puller) -> None:
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_start_that_is_all_or_too_long(puller: Puller, whole: bool) -> None:
     """Lost otherwise: a download that ended a moment before it was named, or any that others wrote into."""
-    left = Shelf(puller.hub, PART).partial(hashlib.sha256(DATA).hexdigest())
+    left = CachedFile(puller.hub, PART).partial(hashlib.sha256(DATA).hexdigest())
     left.parent.mkdir(parents=True)
     left.write_bytes(DATA if whole else DATA + b"more")
     assert puller()[0].read_bytes() == DATA
@@ -193,7 +224,7 @@ def test_no_room(puller: Puller, monkeypatch: pytest.MonkeyPatch) -> None:
     assert puller.server.ranges == [] and puller.left == []
     puller.server.faults["CDN"] = [Fault(cut=200_000)]
     with suppress(SpecchatError):
-        puller(patience=AT_ONCE)
+        puller(policy=AT_ONCE)
     assert len(puller(PART, DRAFT)) == 2
 
 
@@ -239,12 +270,12 @@ def test_refusals(puller: Puller, status: int, code: str, said: str) -> None:
 @pytest.mark.parametrize(
     "part",
     [
-        Part("no/such-repository", FILE, 0, None),
-        Part(REPOSITORY, "no-such.gguf", 0, None),
-        Part(REPOSITORY, FILE, 0, "c" * 40),
+        HubFile("no/such-repository", FILE, 0, None),
+        HubFile(REPOSITORY, "no-such.gguf", 0, None),
+        HubFile(REPOSITORY, FILE, 0, "c" * 40),
     ],
 )
-def test_nothing_is_fetched_for_a_pair_that_cannot_be_whole(puller: Puller, part: Part) -> None:
+def test_nothing_is_fetched_for_a_pair_that_cannot_be_whole(puller: Puller, part: HubFile) -> None:
     """Lost otherwise: gigabytes of a target whose draft is not there."""
     with pytest.raises(MissingError):
         puller(PART, part)
@@ -252,12 +283,12 @@ def test_nothing_is_fetched_for_a_pair_that_cannot_be_whole(puller: Puller, part
 
 
 def test_asked_to_wait(puller: Puller) -> None:
-    """Lost otherwise: a download that ends, or asks on and on, where the hub asks for a minute's patience."""
+    """Lost otherwise: a download that ends, or asks on and on, where the hub asks for a minute's policy."""
     slept: list[float] = []
-    patience = Patience(sleep=slept.append)
+    policy = RetryPolicy(sleep=slept.append)
     puller.server.faults["HEAD"] = [Fault(429, {"Retry-After": "7"})]
     puller.server.faults["GET"] = [Fault(429, {"RateLimit": '"resolvers";r=0;t=3'})]
-    assert puller(patience=patience)[0].read_bytes() == DATA
+    assert puller(policy=policy)[0].read_bytes() == DATA
     assert sum(slept) == pytest.approx(10)
     waits = [told.left for told in puller.told if told.doing == "waiting"]
     assert waits and waits[0] == pytest.approx(7)
@@ -270,7 +301,7 @@ def test_asked_to_wait_too_often_or_too_long(puller: Puller) -> None:
         puller.server.requests.clear()
         puller.server.faults["HEAD"] = [Fault(429, {"Retry-After": wait})] * 3
         with pytest.raises(SpecchatError, match=f"It asks for {wait} s"):
-            puller(patience=Patience(sleep=slept.append))
+            puller(policy=RetryPolicy(sleep=slept.append))
         assert len(puller.server.requests) == tries
         puller.server.faults["HEAD"].clear()
     assert sum(slept) == pytest.approx(14)
@@ -296,7 +327,7 @@ def test_server_faults_that_stay(puller: Puller) -> None:
 def test_no_network(puller: Puller) -> None:
     """Lost otherwise: a model that is here and refused, as the hub cannot be asked about it."""
     with hub_server() as gone:
-        nowhere = Hub(gone.address, puller.hub.cache)
+        nowhere = Hub(gone.address, puller.hub.cache, puller.hub.own)
     with pytest.raises(NoNetworkError, match=r"cannot be reached for model-Q4_K_M\.gguf"):
         pull([PART], puller.told.append, lambda: False, nowhere, HASTE)
     [path] = puller()
@@ -316,7 +347,7 @@ def test_two_at_once(puller: Puller) -> None:
     gate, waits, paths = Gate(), threading.Event(), []
     puller.server.faults["CDN"] = [Fault(gate=gate)]
 
-    def other(progress: Progress) -> None:
+    def other(progress: DownloadProgress) -> None:
         if progress.doing == "waiting":
             waits.set()
             gate.opened.set()
@@ -334,8 +365,8 @@ def test_two_at_once(puller: Puller) -> None:
 def test_a_file_of_another_program(puller: Puller, right: bool) -> None:
     """Lost otherwise: a broken file of another program used, or gigabytes read at each pull."""
     data = DATA if right else b"X" + DATA[1:]
-    shelf = Shelf(puller.hub, PART)
-    blob = shelf.blob(hashlib.sha256(DATA).hexdigest())
+    file = CachedFile(puller.hub, PART)
+    blob = file.blob(hashlib.sha256(DATA).hexdigest())
     blob.parent.mkdir(parents=True)
     blob.write_bytes(data)
     assert puller()[0].read_bytes() == DATA
@@ -347,7 +378,7 @@ def test_a_file_of_another_program(puller: Puller, right: bool) -> None:
 
 def test_a_commit_is_not_asked_for_again(puller: Puller) -> None:
     """Lost otherwise: a start that needs the network for what can never change."""
-    pinned = Part(REPOSITORY, FILE, SIZE, COMMIT)
+    pinned = HubFile(REPOSITORY, FILE, SIZE, COMMIT)
     [path] = puller(pinned)
     asked = len(puller.server.requests)
     assert puller(pinned) == [path] and len(puller.server.requests) == asked
@@ -364,7 +395,7 @@ def test_main_moves(puller: Puller) -> None:
     puller.server.add(REPOSITORY, FILE, DATA[::-1], "e" * 40)
     puller.server.faults["CDN"] = [Fault(cut=1000)]
     with suppress(SpecchatError):
-        puller(patience=AT_ONCE)
+        puller(policy=AT_ONCE)
     # Till the new one is whole, the old one is there.
     assert downloaded(PART, puller.hub) == same
     [new] = puller()
@@ -433,19 +464,19 @@ def test_names_that_a_server_gives(puller: Puller, headers: dict[str, str]) -> N
 @pytest.mark.parametrize(
     "part",
     [
-        Part("org/repo", "../x.gguf", 0, None),
-        Part("org/repo", "/x.gguf", 0, None),
-        Part("org/repo", "a\\..\\x.gguf", 0, None),
-        Part("org/repo", "C:x.gguf", 0, None),
-        Part("../repo", "x.gguf", 0, None),
-        Part("org", "x.gguf", 0, None),
-        Part("org/repo", "x.gguf", 0, "../main"),
+        HubFile("org/repo", "../x.gguf", 0, None),
+        HubFile("org/repo", "/x.gguf", 0, None),
+        HubFile("org/repo", "a\\..\\x.gguf", 0, None),
+        HubFile("org/repo", "C:x.gguf", 0, None),
+        HubFile("../repo", "x.gguf", 0, None),
+        HubFile("org", "x.gguf", 0, None),
+        HubFile("org/repo", "x.gguf", 0, "../main"),
     ],
 )
-def test_names_that_lead_outside(part: Part) -> None:
+def test_names_that_lead_outside(part: HubFile) -> None:
     """Lost otherwise: files of a person, written over by an entry of a catalogue."""
     with pytest.raises(UsageError):
-        check_part(part)
+        check_hub_file(part)
 
 
 def test_a_file_that_was_cut_is_not_there(puller: Puller) -> None:
@@ -458,7 +489,7 @@ def test_a_file_that_was_cut_is_not_there(puller: Puller) -> None:
 
 def test_names_of_files() -> None:
     """Lost otherwise: any file that the catalogue does not have."""
-    assert parse_part("org/repo-GGUF:sub/x-Q4.gguf") == Part("org/repo-GGUF", "sub/x-Q4.gguf", 0, None)
+    assert parse_hub_file("org/repo-GGUF:sub/x-Q4.gguf") == HubFile("org/repo-GGUF", "sub/x-Q4.gguf", 0, None)
     for name in (
         "qwen3-4b",
         "org/repo",
@@ -468,7 +499,7 @@ def test_names_of_files() -> None:
         "o/r:../x.gguf",
         ":x.gguf",
     ):
-        assert parse_part(name) is None
+        assert parse_hub_file(name) is None
 
 
 def test_where_the_cache_is(tmp_path: Path) -> None:
@@ -480,7 +511,9 @@ def test_where_the_cache_is(tmp_path: Path) -> None:
         ({"XDG_CACHE_HOME": str(tmp_path)}, os.path.join(tmp_path, "huggingface", "hub")),
         ({"HF_HOME": ""}, os.path.join(home, ".cache", "huggingface", "hub")),
     ):
-        assert hub_of(variables) == Hub("https://huggingface.co", Path(expected))
+        hub = hub_of(variables)
+        assert (hub.endpoint, hub.cache) == ("https://huggingface.co", Path(expected))
+    assert hub_of({"HF_HOME": str(tmp_path)}).own == tmp_path / "assets" / "specchat"
     assert hub_of({"HF_ENDPOINT": "https://mirror.example/"}).endpoint == "https://mirror.example"
     with pytest.raises(UsageError, match="HF_ENDPOINT"):
         pull([PART], lambda _: None, lambda: False, hub_of({"HF_ENDPOINT": "mirror"}))

@@ -17,7 +17,6 @@ from app.llama.context import Context
 from app.llama.model import Model
 from app.llama.settings import ContextSettings, ModelSettings
 from app.models import skip
-from app.models.chat_file import chat_problem
 from app.models.gguf import read_header
 from app.models.skip import (
     content_digest,
@@ -28,6 +27,7 @@ from app.models.skip import (
     skipped_layers_default,
     write_skip,
 )
+from app.models.usable import chat_problem
 from tests.architectures import write_architecture
 from tests.tiny import write_tiny
 
@@ -44,7 +44,7 @@ def logits(path: Path, tokens: Sequence[int]) -> NDArray[np.float32]:
 
 def test_no_layer_dropped_gives_the_same_logits(tmp_path: Path) -> None:
     tiny = write_tiny(tmp_path / "tiny.gguf", layers=3)
-    copy = write_skip(tiny, read_header(tiny), (), tmp_path / "cache")
+    copy = write_skip(read_header(tiny), (), tmp_path / "cache")
     assert np.array_equal(logits(copy, TOKENS), logits(tiny, TOKENS))
 
 
@@ -53,7 +53,7 @@ def test_last_layer_dropped_is_the_smaller_model(tmp_path: Path) -> None:
     three = write_tiny(tmp_path / "three.gguf", layers=3)
     two = write_tiny(tmp_path / "two.gguf", layers=2)
     header = read_header(three)
-    draft = write_skip(three, header, (2,), tmp_path / "cache")
+    draft = write_skip(header, (2,), tmp_path / "cache")
     assert draft.stat().st_size == skip_size(header, (2,))
     assert np.array_equal(logits(draft, TOKENS), logits(two, TOKENS))
 
@@ -61,7 +61,7 @@ def test_last_layer_dropped_is_the_smaller_model(tmp_path: Path) -> None:
 def test_layers_move_down_into_the_gap(tmp_path: Path) -> None:
     tiny = write_tiny(tmp_path / "tiny.gguf", layers=4)
     header = read_header(tiny)
-    draft = write_skip(tiny, header, (2, 0), tmp_path)
+    draft = write_skip(header, (2, 0), tmp_path)
     written = read_header(draft)
     data, target = draft.read_bytes(), tiny.read_bytes()
     assert written.block_count == 2
@@ -71,14 +71,14 @@ def test_layers_move_down_into_the_gap(tmp_path: Path) -> None:
         assert ours[f"blk.{mine}.attn_q.weight"] == theirs[f"blk.{whose}.attn_q.weight"]
     assert ours["output.weight"] == theirs["output.weight"]
     assert written.metadata["specchat.skipped_layers"] == "0 2"
-    assert chat_problem(written, draft) is not None
+    assert chat_problem(written) is not None
     assert np.isfinite(logits(draft, TOKENS)).all()
 
 
 def test_lists_by_layer_are_cut(tmp_path: Path) -> None:
     extra = {"llama.attention.head_count_kv": [2, 2, 2], "llama.feed_forward_length": [64, 64, 64]}
     tiny = write_tiny(tmp_path / "tiny.gguf", layers=3, extra=extra)
-    draft = write_skip(tiny, read_header(tiny), (1,), tmp_path)
+    draft = write_skip(read_header(tiny), (1,), tmp_path)
     assert read_header(draft).array("llama.attention.head_count_kv") == (2, 2)
     assert logits(draft, TOKENS).shape == (10, 288)
 
@@ -87,10 +87,10 @@ def test_lists_by_layer_are_cut(tmp_path: Path) -> None:
 def test_windowed_layers_keep_their_kind(tmp_path: Path, extra: dict[str, int]) -> None:
     """Numbered anew, layer 5 of a Gemma 3 would else turn from the whole context to a window."""
     tiny = write_tiny(tmp_path / "tiny.gguf", layers=8, architecture="gemma3", extra=extra)
-    draft = write_skip(tiny, read_header(tiny), (3, 4), tmp_path)
+    draft = write_skip(read_header(tiny), (3, 4), tmp_path)
     pattern = read_header(draft).array("gemma3.attention.sliding_window_pattern")
     assert pattern == (True, True, True, False, True, True)
-    again = write_skip(draft, read_header(draft), (0,), tmp_path)
+    again = write_skip(read_header(draft), (0,), tmp_path)
     assert read_header(again).array("gemma3.attention.sliding_window_pattern") == pattern[1:]
 
 
@@ -99,30 +99,28 @@ def test_layers_of_different_kinds_keep_theirs(tmp_path: Path, architecture: str
     """A recurrent layer that is taken for attention, or the other way round, does not load."""
     four = write_architecture(tmp_path / "four.gguf", architecture, layers=4)
     two = write_architecture(tmp_path / "two.gguf", architecture, layers=2)
-    draft = write_skip(four, read_header(four), (2, 3), tmp_path / "cache")
+    draft = write_skip(read_header(four), (2, 3), tmp_path / "cache")
     assert np.array_equal(logits(draft, TOKENS), logits(two, TOKENS))
     for layer in range(4):
-        rest = write_skip(four, read_header(four), (layer,), tmp_path / "cache")
+        rest = write_skip(read_header(four), (layer,), tmp_path / "cache")
         assert np.isfinite(logits(rest, TOKENS)).all()
 
 
 def test_second_call_returns_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tiny = write_tiny(tmp_path / "tiny.gguf")
-    first = write_skip(tiny, read_header(tiny), (1,), tmp_path)
+    first = write_skip(read_header(tiny), (1,), tmp_path)
     monkeypatch.setattr(skip, "_writing", None)
-    assert write_skip(tiny, read_header(tiny), [1], tmp_path) == first
+    assert write_skip(read_header(tiny), [1], tmp_path) == first
     assert sorted(tmp_path.iterdir()) == sorted([tiny, first])
 
 
 def test_name_follows_content_and_layers(tmp_path: Path) -> None:
     tiny = write_tiny(tmp_path / "tiny.gguf", layers=3)
-    names = {
-        write_skip(tiny, read_header(tiny), layers, tmp_path).name for layers in ((), (1,), (2,), (1, 2))
-    }
+    names = {write_skip(read_header(tiny), layers, tmp_path).name for layers in ((), (1,), (2,), (1, 2))}
     data = bytearray(tiny.read_bytes())
     data[-5] ^= 1
     tiny.write_bytes(data)
-    names.add(write_skip(tiny, read_header(tiny), (1,), tmp_path).name)
+    names.add(write_skip(read_header(tiny), (1,), tmp_path).name)
     assert len(names) == 5
     moved = shutil.copy(tiny, tmp_path / "moved.gguf")
     assert content_digest(read_header(Path(moved))) == content_digest(read_header(tiny))
@@ -131,9 +129,9 @@ def test_name_follows_content_and_layers(tmp_path: Path) -> None:
 def test_file_of_wrong_length_is_written_again(tmp_path: Path) -> None:
     tiny = write_tiny(tmp_path / "tiny.gguf")
     header = read_header(tiny)
-    draft = write_skip(tiny, header, (1,), tmp_path)
+    draft = write_skip(header, (1,), tmp_path)
     draft.write_bytes(draft.read_bytes()[:1000])
-    assert write_skip(tiny, header, (1,), tmp_path).stat().st_size == skip_size(header, (1,))
+    assert write_skip(header, (1,), tmp_path).stat().st_size == skip_size(header, (1,))
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt(), OSError(28, "No space left on device")])
@@ -149,7 +147,7 @@ def test_interrupted_write_leaves_nothing(
     monkeypatch.setattr("os.fsync", fail)
     expected = SpecchatError if isinstance(error, OSError) else KeyboardInterrupt
     with pytest.raises(expected):
-        write_skip(tiny, read_header(tiny), (1,), tmp_path / "cache")
+        write_skip(read_header(tiny), (1,), tmp_path / "cache")
     assert list((tmp_path / "cache").iterdir()) == []
 
 
@@ -157,7 +155,7 @@ def test_full_disk_is_said_before_writing(tmp_path: Path, monkeypatch: pytest.Mo
     tiny = write_tiny(tmp_path / "tiny.gguf")
     monkeypatch.setattr("shutil.disk_usage", lambda _: SimpleNamespace(free=1000))
     with pytest.raises(SpecchatError, match="no room"):
-        write_skip(tiny, read_header(tiny), (1,), tmp_path / "cache")
+        write_skip(read_header(tiny), (1,), tmp_path / "cache")
     assert list((tmp_path / "cache").iterdir()) == []
 
 
@@ -166,13 +164,13 @@ def test_target_that_shrank_is_said(tmp_path: Path) -> None:
     header = read_header(tiny)
     tiny.write_bytes(tiny.read_bytes()[:-40_000])
     with pytest.raises(SpecchatError, match="changed on the disk"):
-        write_skip(tiny, header, (1,), tmp_path / "cache")
+        write_skip(header, (1,), tmp_path / "cache")
 
 
 def test_folder_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     tiny = write_tiny(tmp_path / "tiny.gguf")
     with pytest.raises(SpecchatError, match="cannot be written"):
-        write_skip(tiny, read_header(tiny), (1,), tiny)
+        write_skip(read_header(tiny), (1,), tiny)
 
 
 @pytest.mark.parametrize("layers", [(-1,), (2,), (0, 0), (0, 1)])
@@ -201,7 +199,7 @@ def test_what_cannot_be_skipped_is_said(
     problem = skip_problem(header)
     assert problem is not None
     with pytest.raises(SpecchatError) as caught:
-        write_skip(tiny, header, (1,), tmp_path)
+        write_skip(header, (1,), tmp_path)
     assert str(caught.value) == problem
 
 
@@ -220,7 +218,7 @@ def test_bundled_draft_agrees_with_its_target(tmp_path: Path) -> None:
     path = next(Path(spec.submodule_search_locations[0]).glob("*.gguf"))
     header = read_header(path)
     layers = skipped_layers_default(30)
-    draft = write_skip(path, header, layers, tmp_path)
+    draft = write_skip(header, layers, tmp_path)
     tokens = [int(t) for t in np.random.default_rng(1).integers(3, 49152, 24)]
     ours, theirs = logits(draft, tokens), logits(path, tokens)
     assert read_header(draft).block_count == 30 - len(layers)

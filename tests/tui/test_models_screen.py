@@ -18,10 +18,9 @@ from textual.widgets import Input, OptionList, Static
 
 from app.config.values import LoadSettings, Settings
 from app.errors import SpecchatError
-from app.models.catalogue import Part
-from app.models.hub import downloaded, hub_of
-from app.models.row import Draft, Listing, Partner, Room, Row
-from app.models.transfer import Progress
+from app.models.hub import HubFile, downloaded, hub_of
+from app.models.row import DraftOption, Listing, ModelRow, Partner, Room
+from app.models.transfer import DownloadProgress
 from app.process.commands import Cancel, FindModels, Load
 from app.process.events import Done, Models
 from app.tui.models.drawing import files, line, widths
@@ -33,44 +32,55 @@ from tests.tui.chatting import run as run_chat
 from tests.tui.engine import LOADED, finished, step
 
 DATA = random.Random(3).randbytes(400_000)
-PARTS = (Part("org/big", "big.gguf", 400_000, None), Part("org/small", "small.gguf", 100_000, None))
+PARTS = (HubFile("org/big", "big.gguf", 400_000, None), HubFile("org/small", "small.gguf", 100_000, None))
 FITS = Room(True, 1_000_000_000, 8192)
-TEST = Row("test", "bundled", LOADED.path, 98_000_000, room=FITS)
-MINE = Row(
-    "org/mine-GGUF",
-    "Ollama",
-    "/m/mine.gguf",
-    4_920_000_000,
+TEST = ModelRow(name="test", origin="bundled", path=LOADED.path, size=98_000_000, room=FITS)
+MINE = ModelRow(
+    name="org/mine-GGUF",
+    origin="Ollama",
+    path="/m/mine.gguf",
+    size=4_920_000_000,
     title="Mine [/b]",
     architecture="llama",
     quantisation="Q4_K_M",
     context_length=131072,
     parameters=8_030_000_000,
     room=FITS,
-    drafts=(Draft("small.gguf", "/m/small.gguf", 1, None), Draft("no.gguf", "/m/no.gguf", 1, "it is large")),
+    drafts=(
+        DraftOption("small.gguf", "/m/small.gguf", 1, None),
+        DraftOption("no.gguf", "/m/no.gguf", 1, "it is large"),
+    ),
 )
-LARGE = Row("large", "Ollama", "/m/large.gguf", 42_000_000_000, room=Room(False, 48_000_000_000, 512))
-PAIR = Row(
-    "pair",
-    "Hugging Face",
-    "/m/pair.gguf",
-    1,
-    room=FITS,
-    partner=Partner("draft", "d.gguf", 1, "/m/d.gguf"),
+LARGE = ModelRow(
+    name="large",
+    origin="Ollama",
+    path="/m/large.gguf",
+    size=42_000_000_000,
+    room=Room(False, 48_000_000_000, 512),
 )
-AWAY = Row(
-    "away",
-    "",
-    None,
-    400_000,
+PAIR = ModelRow(
+    name="pair",
+    origin="Hugging Face",
+    path="/m/pair.gguf",
+    size=1,
     room=FITS,
-    partner=Partner("draft", "small.gguf", 100_000, None),
+    partner=Partner("d.gguf", 1, "/m/d.gguf"),
+)
+AWAY = ModelRow(
+    name="away",
+    origin="",
+    path=None,
+    size=400_000,
+    room=FITS,
+    partner=Partner("small.gguf", 100_000, None),
     licence="Apache-2.0",
     unverified=True,
     parts=PARTS,
     missing=500_000_000,
 )
-BROKEN = Row("broken.gguf", "Ollama", "/m/broken.gguf", 1, problem="broken.gguf is damaged.")
+BROKEN = ModelRow(
+    name="broken.gguf", origin="Ollama", path="/m/broken.gguf", size=1, problem="broken.gguf is damaged."
+)
 ALL = Listing((LARGE, MINE, PAIR, TEST, AWAY, BROKEN))
 
 
@@ -240,7 +250,7 @@ def test_a_fault_in_the_own_catalogue_is_said() -> None:
 
 
 def test_names_that_are_too_long_lose_their_publisher_first() -> None:
-    row = Row("publisher/Some-Model-Name-8B-GGUF", "x", "/x", 1)
+    row = ModelRow(name="publisher/Some-Model-Name-8B-GGUF", origin="x", path="/x", size=1)
     narrow, wide = widths([row], 60), widths([row], 150)
     assert "  …/Some-Model-Name" in line(row, False, narrow).plain
     assert "publisher/Some-Model-Name-8B-GGUF" in line(row, False, wide).plain
@@ -250,28 +260,35 @@ def test_names_that_are_too_long_lose_their_publisher_first() -> None:
 def test_progress_does_not_jump() -> None:
     """Else: the figures cannot be read while they grow."""
     told = [
-        Progress("a.gguf", 1_000_000_000, 5_030_000_000, 8e6, 509.0),
-        Progress("a.gguf", 1_710_000_000, 5_030_000_000, 48e6, 69.2),
+        DownloadProgress("a.gguf", 1_000_000_000, 5_030_000_000, 8e6, 509.0),
+        DownloadProgress("a.gguf", 1_710_000_000, 5_030_000_000, 48e6, 69.2),
     ]
     first, second = (files(("a.gguf", "b.gguf"), {"a.gguf": each}, 70).plain for each in told)
     assert "33 %  1.71 GB of 5.03 GB   48.0 MB/s     1 min left" in second
     assert [len(each) for each in first.splitlines()] == [len(each) for each in second.splitlines()]
-    assert "waiting, 9 s" in files(("a",), {"a": Progress("a", 0, 9, 0.0, 9.0, "waiting")}, 70).plain
+    assert "waiting, 9 s" in files(("a",), {"a": DownloadProgress("a", 0, 9, 0.0, 9.0, "waiting")}, 70).plain
 
 
 def test_no_text_of_a_file_acts_on_the_terminal_or_is_markup() -> None:
     """Else: a file's name clears the screen, moves the clipboard, or ends the app."""
     hostile = "[/b] [@click=app.quit]x[/]\x1b]52;c;aGk=\x07\x1b[2J\u202e\n"
-    part = Part(f"org/{hostile}", hostile, 1, None)
-    here = Row(
-        *(f"one {hostile}", hostile, f"/{hostile}", 1, hostile, hostile, hostile, hostile),
+    part = HubFile(f"org/{hostile}", hostile, 1, None)
+    here = ModelRow(
+        name=f"one {hostile}",
+        origin=hostile,
+        path=f"/{hostile}",
+        size=1,
+        file_name=hostile,
+        title=hostile,
+        architecture=hostile,
+        quantisation=hostile,
         room=Room(False, 1, 1, remark=hostile),
-        drafts=(Draft(hostile, hostile, 1, None),),
+        drafts=(DraftOption(hostile, hostile, 1, None),),
         licence=hostile,
         memory_kind=hostile,
     )
     away = replace(here, name=f"two {hostile}", path=None, parts=(part,), missing=1)
-    away = replace(away, partner=Partner("draft", hostile, 1, None))
+    away = replace(away, partner=Partner(hostile, 1, None))
     seen: list[str] = []
 
     async def body(app: Host, pilot: Pilot[None]) -> None:
@@ -281,7 +298,7 @@ def test_no_text_of_a_file_acts_on_the_terminal_or_is_markup() -> None:
         seen.append(app.text)
         await pilot.press("enter")
         seen.append(app.text)
-        app.picker.post_message(ModelScreen.Told(Progress(hostile, 1, 2, 1.0, 1.0)))
+        app.picker.post_message(ModelScreen.Told(DownloadProgress(hostile, 1, 2, 1.0, 1.0)))
         app.picker.post_message(ModelScreen.Ended((), SpecchatError(hostile)))
         await pilot.pause()
         seen.append(app.text)
@@ -367,7 +384,7 @@ def test_escape_stops_a_download_and_what_came_is_kept(hub: HubServer) -> None:
         gate.opened.set()
         await until(pilot, lambda: "Stopped" in app.said())
         assert app.answers == []
-        partial = [path.stat().st_size for path in hub_of(os.environ).cache.rglob("*.incomplete")]
+        partial = [path.stat().st_size for path in hub_of(os.environ).own.rglob("*.incomplete")]
         assert partial and partial[0] > 0
         await pilot.press("enter")
         await until(pilot, lambda: bool(app.answers))

@@ -9,8 +9,8 @@ from rich.cells import cell_len, set_cell_size
 from textual.content import Content
 
 from app.models.pull import readable, readable_time
-from app.models.row import Row, readable_context, readable_count
-from app.models.transfer import Progress
+from app.models.row import ModelRow, readable_context, readable_count
+from app.models.transfer import DownloadProgress
 from app.tui.dialogs.picker import one_line
 
 _QUIET = "$muted not bold"
@@ -34,7 +34,7 @@ class Widths:
     fits: int
 
 
-def widths(rows: Sequence[Row], columns: int) -> Widths:
+def widths(rows: Sequence[ModelRow], columns: int) -> Widths:
     """Columns as wide as these models need, in lines of so many cells."""
     most = _SHORT_QUANTISATION if columns < _SHORT_LINE else columns
     quantisation = min(most, max([5, *(cell_len(row.quantisation or "") for row in rows)]))
@@ -58,7 +58,7 @@ def heading(text: str, at: Widths, first: bool) -> Content:
     return Content.styled(" " * _MARK + (" " * _GAP).join(cells), _QUIET)
 
 
-def line(row: Row, loaded: bool, at: Widths) -> Content:
+def line(row: ModelRow, loaded: bool, at: Widths) -> Content:
     """One model: mark, name, quantisation, context, size to have or to download, and whether it fits."""
     quiet = not row.path or row.problem is not None
     context = readable_context(row.context_length) if row.context_length else ""
@@ -77,14 +77,14 @@ def line(row: Row, loaded: bool, at: Widths) -> Content:
     )
 
 
-def _size(row: Row) -> str:
+def _size(row: ModelRow) -> str:
     size = row.size if row.path else row.missing
     if not size:
         return ""
     return f"{size / 1e9:.1f} GB" if size >= 1e9 else f"{size / 1e6:.0f} MB"
 
 
-def _name(row: Row, width: int) -> str:
+def _name(row: ModelRow, width: int) -> str:
     """The name; where it is too long, without who published it."""
     name = one_line(row.name)
     publisher, slash, rest = name.partition("/")
@@ -97,14 +97,14 @@ def _cut(text: str, width: int) -> str:
     return set_cell_size(text, width)
 
 
-def about(row: Row, loaded: bool) -> str:
+def about(row: ModelRow, loaded: bool) -> str:
     """What is known of a model, in a few lines of plain text."""
     if row.problem is not None:
         return one_line(row.problem)
     return "\n".join(filter(None, (" · ".join(_facts(row)), _drafting(row), _warning(row, loaded))))
 
 
-def _facts(row: Row) -> Iterator[str]:
+def _facts(row: ModelRow) -> Iterator[str]:
     if row.title and one_line(row.title) != row.name:
         yield one_line(row.title)
     if row.parameters:
@@ -123,11 +123,11 @@ def _facts(row: Row) -> Iterator[str]:
         yield "never checked against the hub"
 
 
-def _drafting(row: Row) -> str:
+def _drafting(row: ModelRow) -> str:
     """What could guess ahead for it."""
     partner = row.partner
     if not row.path:
-        return f"guesses ahead: {one_line(partner.words)}" if partner else ""
+        return f"draft: {one_line(partner.words)}" if partner else ""
     if partner and row.lacks_draft:
         size = readable(partner.size)
         return f"its draft {one_line(partner.words)} ({size}) is not here: Ctrl+D downloads it"
@@ -138,11 +138,11 @@ def _drafting(row: Row) -> str:
     return f"drafts that fit: {', '.join(names[:_MOST_DRAFTS])}{more}"
 
 
-def _warning(row: Row, loaded: bool) -> str:
+def _warning(row: ModelRow, loaded: bool) -> str:
     return one_line(row.room.remark) if row.room and row.room.remark and not loaded else ""
 
 
-def question(row: Row) -> str:
+def question(row: ModelRow) -> str:
     """What is asked before a download."""
     files = "\n".join(
         f"  {one_line(part.file.rpartition('/')[2])}  {readable(part.size)}  from {one_line(part.repository)}"
@@ -162,7 +162,7 @@ def question(row: Row) -> str:
     return said
 
 
-def files(names: Sequence[str], told: dict[str, Progress], columns: int) -> Content:
+def files(names: Sequence[str], told: dict[str, DownloadProgress], columns: int) -> Content:
     """How far each file of a download is: its name and figures, and a bar below them."""
     lines: list[Content] = []
     for name in names:
@@ -179,7 +179,7 @@ def files(names: Sequence[str], told: dict[str, Progress], columns: int) -> Cont
     return Content("\n").join(lines)
 
 
-def _figures(progress: Progress | None) -> str:
+def _figures(progress: DownloadProgress | None) -> str:
     """Share, bytes, rate and time left of a file; nothing jumps as they grow."""
     if progress is None:
         return "–"

@@ -19,11 +19,11 @@ from textual.widgets import Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from app.errors import SpecchatError
-from app.models.catalogue import Part
+from app.models.hub import HubFile
 from app.models.hub_faults import StoppedError
 from app.models.pull import pull
-from app.models.row import Listing, Row
-from app.models.transfer import Progress
+from app.models.row import Listing, ModelRow
+from app.models.transfer import DownloadProgress
 from app.tui.dialogs.picker import Picker, one_line
 from app.tui.models.drawing import about, files, heading, line, question, widths
 
@@ -59,7 +59,7 @@ class ModelScreen(Picker[ModelChoice | None]):
     class Told(Message):
         """How far a file is."""
 
-        def __init__(self, progress: Progress) -> None:
+        def __init__(self, progress: DownloadProgress) -> None:
             super().__init__()
             self.progress = progress
 
@@ -77,13 +77,13 @@ class ModelScreen(Picker[ModelChoice | None]):
         self._loaded = os.path.realpath(loaded) if loaded else None
         self._listing: Listing | None = None
         # A line of the list each; None for a heading.
-        self._rows: tuple[Row | None, ...] = ()
+        self._rows: tuple[ModelRow | None, ...] = ()
         self._face: Literal["list", "question", "download"] = "list"
-        self._chosen: Row | None = None
-        self._told: dict[str, Progress] = {}
+        self._chosen: ModelRow | None = None
+        self._told: dict[str, DownloadProgress] = {}
         self._stop = threading.Event()
         # One that does not fit is loaded when it is chosen again.
-        self._warned: Row | None = None
+        self._warned: ModelRow | None = None
 
     def below(self) -> Iterable[Widget]:
         yield Static(id="about", markup=False)
@@ -131,7 +131,7 @@ class ModelScreen(Picker[ModelChoice | None]):
     # The list ---------------------------------------------------------------------------------------
 
     @property
-    def _highlighted(self) -> Row | None:
+    def _highlighted(self) -> ModelRow | None:
         at = self.options.highlighted if self.ready else None
         return self._rows[at] if at is not None and at < len(self._rows) else None
 
@@ -164,7 +164,7 @@ class ModelScreen(Picker[ModelChoice | None]):
         else:
             self._describe()
 
-    def _is_loaded(self, row: Row) -> bool:
+    def _is_loaded(self, row: ModelRow) -> bool:
         return row.path is not None and os.path.realpath(row.path) == self._loaded
 
     @on(OptionList.OptionHighlighted)
@@ -194,9 +194,7 @@ class ModelScreen(Picker[ModelChoice | None]):
             self._warned = row
             self.say("This may not fit into memory: press Enter again to load it anyway.", problem=True)
         else:
-            partner = row.partner
-            draft = partner.path if partner and partner.kind == "draft" else None
-            self.dismiss(ModelChoice(row.path, draft))
+            self.dismiss(ModelChoice(row.path, row.partner.path if row.partner else None))
 
     def action_leave(self) -> None:
         """Stay with the model that is loaded."""
@@ -238,7 +236,7 @@ class ModelScreen(Picker[ModelChoice | None]):
         """End the download; what has come is kept."""
         self._stop.set()
 
-    def _pull(self, parts: Sequence[Part]) -> None:
+    def _pull(self, parts: Sequence[HubFile]) -> None:
         """Runs in a thread."""
         try:
             paths = pull(parts, self._tell, self._stop.is_set)
@@ -247,7 +245,7 @@ class ModelScreen(Picker[ModelChoice | None]):
         else:
             self.post_message(self.Ended(paths, None))
 
-    def _tell(self, progress: Progress) -> None:
+    def _tell(self, progress: DownloadProgress) -> None:
         self.post_message(self.Told(progress))
 
     @on(Told)
@@ -265,8 +263,7 @@ class ModelScreen(Picker[ModelChoice | None]):
         row = self._chosen
         if event.error is None and row is not None and self.is_active:
             paths = [*([row.path] if row.path else []), *map(str, event.paths)]
-            with_draft = row.partner is not None and row.partner.kind == "draft" and len(paths) > 1
-            self.dismiss(ModelChoice(paths[0], paths[1] if with_draft else None))
+            self.dismiss(ModelChoice(paths[0], paths[1] if len(paths) > 1 else None))
             return
         self._turn("question")
         if event.error is None:
@@ -299,12 +296,12 @@ class ModelScreen(Picker[ModelChoice | None]):
         self.refresh_bindings()
 
 
-def arranged(rows: Sequence[Row], typed: str) -> tuple[Row | None, ...]:
+def arranged(rows: Sequence[ModelRow], typed: str) -> tuple[ModelRow | None, ...]:
     """The lines of the list for what was typed: each group after a heading (None), or the file typed."""
     path = os.path.abspath(os.path.expanduser(typed)) if typed else ""
     if typed.startswith(("~", ".")) or os.path.isabs(typed) or (path and os.path.isfile(path)):
         there = os.path.isfile(path)
-        row = Row(
+        row = ModelRow(
             name=one_line(typed),
             origin="",
             path=path,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.models.gguf import read_header
-from app.models.loadable import load_problem
+from app.models.usable import load_problem
 from tests.tiny import BYTES, Extra, tokenizer, write_tiny
 
 
