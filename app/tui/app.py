@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import App, ComposeResult, SystemCommand
-from textual.binding import Binding, BindingsMap, BindingType
+from textual.binding import Binding, BindingType
 from textual.events import Callback, InputEvent, Key, Paste, Resize
 from textual.events import Event as ScreenEvent
 from textual.message import Message
@@ -49,6 +49,7 @@ from app.tui.prompt import history
 from app.tui.prompt.area import PromptArea
 from app.tui.small import TooSmall
 from app.tui.starters.starters import Starters
+from app.tui.textual_private import set_bindings
 from app.tui.theme import THEMES
 from app.tui.transcript.answer import Keys
 from app.tui.transcript.code_blocks import code_blocks, parser
@@ -79,9 +80,8 @@ class ChatScreen(Screen[None], inherit_bindings=False):
     ]
 
     def use_keys(self, overrides: Mapping[str, str]) -> None:
-        """Bind the actions to these keys. Textual's keymap would keep each old key's priority."""
-        self._bindings = BindingsMap([*self.BINDINGS, *bindings(overrides)])
-        self.refresh_bindings()
+        """Bind the actions to these keys."""
+        set_bindings(self, [*self.BINDINGS, *bindings(overrides)])
 
 
 class SpecchatApp(App[None], inherit_bindings=False):
@@ -243,7 +243,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
 
         Once the app is left nothing can be shown any more, and what tries to would end it with a fault.
         """
-        if self._exit and isinstance(event, (InputEvent, Paste, Callback)):
+        if self.return_code is not None and isinstance(event, (InputEvent, Paste, Callback)):
             return
         if isinstance(event, (InputEvent, Paste)) and not self.screen.is_mounted:
             await AwaitMount(self.screen, [self.screen])

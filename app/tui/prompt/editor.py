@@ -17,6 +17,7 @@ from textual.widgets.text_area import Edit, EditResult, Location
 
 from app.chat.gate import clean
 from app.tui.prompt.graphemes import end_of, start_of
+from app.tui.textual_private import restart_blink
 
 _ACTIONS = {
     "up": "cursor_up",
@@ -110,7 +111,7 @@ class PromptEditor(TextArea, inherit_bindings=False):
 
     def type_in(self, text: str) -> None:
         """Put text where the cursor is, in place of the selection."""
-        self._replace_via_keyboard(text, *self.selection)
+        self.replace(text, *self.selection, maintain_selection_offset=False)
         self._host.typed()
 
     def replace_before_cursor(self, start: int, text: str) -> None:
@@ -124,7 +125,7 @@ class PromptEditor(TextArea, inherit_bindings=False):
     def check_consume_key(self, key: str, character: str | None = None) -> bool:
         return not key.startswith("alt+") and super().check_consume_key(key, character)
 
-    async def _on_key(self, event: events.Key) -> None:
+    async def on_key(self, event: events.Key) -> None:
         """Everything that edits is done here, in the order of the keys.
 
         Left to bubble, a binding's action would run after the characters that were typed behind it: an input
@@ -133,7 +134,7 @@ class PromptEditor(TextArea, inherit_bindings=False):
         event.prevent_default()
         if await self._take(event):
             event.stop()
-            self._restart_blink()
+            restart_blink(self)
 
     async def _take(self, event: events.Key) -> bool:
         key = event.key
@@ -161,7 +162,7 @@ class PromptEditor(TextArea, inherit_bindings=False):
         self.type_in(event.character)
         return True
 
-    async def _on_paste(self, event: events.Paste) -> None:
+    async def on_paste(self, event: events.Paste) -> None:
         event.prevent_default()
         event.stop()
         self._host.pasted(event.text)
