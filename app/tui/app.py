@@ -47,6 +47,7 @@ from app.tui.panel.panel import SpeculationPanel
 from app.tui.panel.strip import SpeculationStrip
 from app.tui.prompt import history
 from app.tui.prompt.area import PromptArea
+from app.tui.prompt.attachments import Attachments
 from app.tui.small import TooSmall
 from app.tui.starters.starters import Starters
 from app.tui.textual_private import set_bindings
@@ -284,8 +285,8 @@ class SpecchatApp(App[None], inherit_bindings=False):
     async def _command(self, message: PromptArea.Command) -> None:
         await self.perform(BY_NAME[message.name], message.argument)
 
-    @on(PromptArea.CountWanted)
-    def _count_wanted(self, message: PromptArea.CountWanted) -> None:
+    @on(Attachments.CountWanted)
+    def _count_wanted(self, message: Attachments.CountWanted) -> None:
         self.view.count(message.identity, message.text)
 
     @on(Transcript.VersionWanted)

@@ -24,7 +24,7 @@ from app.session.figures import (
     PanelFigures,
 )
 from app.session.growing import figures_of
-from app.tui.panel.drawing import bar, big, milliseconds, percent, rate, ratio, seconds, sparkline, whole
+from app.tui.numbers import bar, big, milliseconds, percent, rate, ratio, seconds, sparkline, whole
 from proposers.lookup import Lookup
 from tests.tiny import write_tiny
 

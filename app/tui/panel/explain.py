@@ -16,7 +16,7 @@ from app.engine.control import LEAST_GAIN
 from app.models.memory_words import way_back
 from app.session.figures import LEAST_DRAFTS, WINDOW_SECONDS, PanelFigures
 from app.tui.dialogs.dialogue import Dialogue
-from app.tui.panel.drawing import UNKNOWN, milliseconds, percent, rate, ratio, seconds, whole
+from app.tui.numbers import UNKNOWN, milliseconds, percent, rate, ratio, seconds, whole
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from app.engine.events import Pause, Refusal
 from app.process.messages import Option
 from app.session.figures import READY, EngineState, PanelFigures
 from app.tui.actions import BY_NAME
-from app.tui.panel.drawing import (
+from app.tui.numbers import (
     UNKNOWN,
     bar,
     big,

@@ -11,7 +11,7 @@ from textual.theme import Theme
 from textual.widget import Widget
 
 from app.session.figures import READY, EngineState, PanelFigures
-from app.tui.panel.drawing import bar, percent, rate, ratio, sparkline, whole
+from app.tui.numbers import bar, percent, rate, ratio, sparkline, whole
 from app.tui.panel.panel import (
     changed_rows,
     draft_length,

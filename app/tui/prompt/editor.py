@@ -1,7 +1,7 @@
 """The prompt's editor: a TextArea whose cursor steps over whole characters, and whose Enter sends.
 
-It tells its host of what was done by calls, not by messages: a message would be handled after the next key,
-and text typed in a hurry would be lost or sent with the wrong prompt.
+It calls its host directly. A message would be handled only after the next key, and text that is typed in a
+hurry would be lost, or sent with the wrong prompt.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from textual.widgets import TextArea
 from textual.widgets.text_area import Edit, EditResult, Location
 
 from app.chat.gate import clean
-from app.tui.prompt.graphemes import end_of, start_of
+from app.tui.cells import end_of, start_of
 from app.tui.textual_private import restart_blink
 
 _ACTIONS = {
@@ -53,14 +53,12 @@ _ACTIONS = {
     "ctrl+y,super+y": "redo",
 }
 _ACTION_OF = {key: action for keys, action in _ACTIONS.items() for key in keys.split(",")}
-
-
 # Each breaks the line; some terminals send one, some another.
 NEWLINE_KEYS = frozenset({"ctrl+j", "alt+enter", "shift+enter", "shift+\r", "alt+\r"})
 
 
 class EditorHost(Protocol):
-    """What the editor needs of the widget that it stands in."""
+    """What the editor needs of the widget that it is part of."""
 
     def submit(self) -> None:
         """Enter was pressed."""
@@ -69,7 +67,7 @@ class EditorHost(Protocol):
         """Show an earlier (-1) or later (1) prompt; False where there is none."""
 
     def list_key(self, key: str) -> bool:
-        """Let an open list of completions have a key; False where it has no use for it."""
+        """Offer a key to an open list of completions; False where it has no use for it."""
 
     def complete(self) -> bool:
         """Tab was pressed; False where there is nothing to complete."""
@@ -81,11 +79,14 @@ class EditorHost(Protocol):
         """The text was changed by a key or a paste."""
 
     def step_out(self, remove: bool) -> bool:
-        """Left or Backspace at the very start: go to the attachments, or remove the last; False without."""
+        """Left or Backspace at the very start: focus or remove the last attachment; False without one."""
+
+    def settle(self) -> None:
+        """What is written or attached has changed."""
 
 
 class _WholeText(Text):
-    """A line whose styles begin and end at whole characters: the cursor covers all of one, or none."""
+    """A line whose styles begin and end at whole characters, so that the cursor covers all of one."""
 
     def stylize(self, style: str | Style, start: int = 0, end: int | None = None) -> None:
         plain = self.plain
@@ -93,9 +94,9 @@ class _WholeText(Text):
 
 
 class PromptEditor(TextArea, inherit_bindings=False):
-    """Text of a few lines, as tall as it is up to the height that its style allows.
+    """A text of a few lines, as tall as it needs to be, up to what its style allows.
 
-    It has no bindings: TextArea's own would take F6, F7, Ctrl+C, Ctrl+Z and the page keys from the app.
+    It inherits no bindings: TextArea's own take F6, F7, Ctrl+C, Ctrl+Z and the page keys from the app.
     """
 
     DEFAULT_CSS = Path(__file__).with_name("editor.tcss").read_text("utf-8")
@@ -105,12 +106,12 @@ class PromptEditor(TextArea, inherit_bindings=False):
         self._host = host
 
     def show(self, text: str) -> None:
-        """Take this text in place of the one that is there, with the cursor at its end."""
+        """Hold this text instead, with the cursor at its end."""
         self.load_text(text)
         self.move_cursor(self.document.end)
 
     def type_in(self, text: str) -> None:
-        """Put text where the cursor is, in place of the selection."""
+        """Put text at the cursor, in place of what is selected."""
         self.replace(text, *self.selection, maintain_selection_offset=False)
         self._host.typed()
 
@@ -120,16 +121,23 @@ class PromptEditor(TextArea, inherit_bindings=False):
         self.selection = type(self.selection)((row, start), (row, column))
         self.type_in(text)
 
+    @property
+    def reference_sign(self) -> str:
+        """An @ as it must be typed at the cursor to begin a reference."""
+        row, column = self.cursor_location
+        before = self.document[row][:column]
+        return " @" if before and not before[-1].isspace() else "@"
+
     # Keys ---------------------------------------------------------------------------------------
 
     def check_consume_key(self, key: str, character: str | None = None) -> bool:
         return not key.startswith("alt+") and super().check_consume_key(key, character)
 
     async def on_key(self, event: events.Key) -> None:
-        """Everything that edits is done here, in the order of the keys.
+        """Do here whatever edits, in the order of the keys.
 
-        Left to bubble, a binding's action would run after the characters that were typed behind it: an input
-        method that sends a Backspace and a letter at once would delete the letter.
+        The action of a binding would run after the characters that were typed after its key: an input method
+        that sends a Backspace and a letter at once would delete the letter.
         """
         event.prevent_default()
         if await self._take(event):
@@ -149,7 +157,7 @@ class PromptEditor(TextArea, inherit_bindings=False):
             self.type_in("\n")
             return True
         if key == "ctrl+end" and self.cursor_at_end_of_text:
-            # There is nothing to do here: it is the conversation's.
+            # There is nothing to do here, so the conversation may have it.
             return False
         if key in _ACTION_OF:
             before = self.text
@@ -171,7 +179,7 @@ class PromptEditor(TextArea, inherit_bindings=False):
         self._host.pasted(self.app.clipboard)
 
     def undo(self) -> None:
-        """What follows is a step of its own: else it would join the step before what was taken back."""
+        """Begin a new step: else what follows would join the step before the one that was undone."""
         super().undo()
         self.history.checkpoint()
 
@@ -211,7 +219,7 @@ class PromptEditor(TextArea, inherit_bindings=False):
     # Whole characters ---------------------------------------------------------------------------
 
     def clamp_visitable(self, location: Location) -> Location:
-        """Every selection passes here: the cursor never rests inside a character."""
+        """Every selection comes through here: the cursor never rests inside a character."""
         row, column = super().clamp_visitable(location)
         return row, start_of(self.document[row], column)
 
@@ -224,7 +232,7 @@ class PromptEditor(TextArea, inherit_bindings=False):
         return row, end_of(self.document[row], column)
 
     def edit(self, edit: Edit) -> EditResult:
-        """What deletes or replaces takes whole characters: half of one must not remain."""
+        """Delete or replace whole characters, never half of one."""
         if edit.from_location != edit.to_location:
             (top_row, top), (bottom_row, bottom) = edit.top, edit.bottom
             edit.from_location = (top_row, start_of(self.document[top_row], top))
@@ -235,12 +243,12 @@ class PromptEditor(TextArea, inherit_bindings=False):
         return _WholeText(self.document.get_line(line_index), end="", no_wrap=True)
 
     def find_matching_bracket(self, bracket: str, search_from: Location) -> Location | None:
-        """None: prose has few brackets, and the search reads the whole text at each move."""
+        """None: prose has few brackets, and the search reads the whole text at every move."""
         return None
 
 
 def types(event: events.Key) -> bool:
-    """Whether the key writes: what is printable, and the invisible characters that hold emoji together."""
+    """Whether the key types: what is printable, and the invisible characters that hold emoji together."""
     character = event.character
     if character is None or event.key.startswith(("alt+", "ctrl+", "super+")):
         return False

@@ -93,6 +93,11 @@ def whole(value: int | None) -> str:
     return UNKNOWN if value is None else f"{value:,}"
 
 
+def counted(number: int, what: str) -> str:
+    """Such as "1 word" and "2,345 words"."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def big(text: str) -> tuple[str, str, str]:
     """A number, or the dash, in three rows: a digit takes three cells and a gap."""
     glyphs = [_BIG[character] for character in text]
