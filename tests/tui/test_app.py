@@ -34,6 +34,7 @@ from app.process.messages import (
     TooLong,
 )
 from app.settings.values import ChatSettings, LoadSettings, LookSettings, SamplingSettings, Settings
+from app.tui.prompt.references import read_file
 from tests.tui.chatting import NARROW, chatting, run
 from tests.tui.engine import LOADED, OPTIONS, finished, step
 
