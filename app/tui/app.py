@@ -52,9 +52,9 @@ from app.tui.small import TooSmall
 from app.tui.starters.starters import Starters
 from app.tui.textual_private import set_bindings
 from app.tui.theme import THEMES
-from app.tui.transcript.answer import Keys
 from app.tui.transcript.code_blocks import code_blocks, parser
 from app.tui.transcript.colouring import LEVELS, Level
+from app.tui.transcript.rendering import KeyNames
 from app.tui.transcript.transcript import Transcript
 from app.tui.view import FIGURES_SECONDS, PaneView
 
@@ -567,7 +567,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
         self._keys = keys_in_force(self.settings.keys)
         self.chat_screen.use_keys(self.settings.keys)
         named = (shown_keys(self._keys[name][:1]) for name in ("thoughts", "continue_reply"))
-        self.transcript.name_keys(Keys(*named))
+        self.transcript.name_keys(KeyNames(*named))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The palette: every action of the table by its slash command, with its keys below."""

@@ -1,7 +1,7 @@
-"""Styled text wrapped into lines of a width, at its end growing without what stands being wrapped again.
+"""Styled text wrapped into lines. As text is added at its end, only the last line is wrapped again.
 
-A line knows where in its source it began (so that a reader's place survives another form of the same
-text) and how it joins the next (so that copied text has its own line breaks, not the screen's).
+A line knows where in its source it began, so that a reader's position survives another rendering of the same
+text, and how it joins the next line, so that copied text has its own line breaks and not the screen's.
 """
 
 from __future__ import annotations
@@ -24,25 +24,24 @@ _TAB = "    "
 
 
 class Run(NamedTuple):
-    """Text of one style. place: offset of its first character in the source."""
+    """Text of one style. offset: of its first character in the source."""
 
     text: str
     style: Style
-    place: int = 0
+    offset: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     """One line of the screen.
 
-    block, place: which text it shows and the offset in it. ending: what stands between it and the next
-    line in copied text. skip: so many characters at its left are drawing, not text. action: what a
-    click on it does.
+    block, offset: which text it shows, and from where. ending: what stands between it and the next line in
+    copied text. skip: how many characters at its left are drawing, not text. action: what a click on it does.
     """
 
     strip: Strip
     block: str = ""
-    place: int = 0
+    offset: int = 0
     ending: str = "\n"
     skip: int = 0
     action: str = ""
@@ -52,57 +51,57 @@ class Line:
         return self.strip.text
 
 
-def breaks(text: str, width: int, *, words: bool = True) -> list[int]:
-    """Offsets at which lines after the first begin, if one line of text is to fit `width` cells.
+def line_breaks(text: str, width: int, *, words: bool = True) -> list[int]:
+    """Offsets at which a line of text must be broken to fit `width` cells.
 
-    words False: breaks only where the width ends, as is right for code.
+    words False: anywhere, as is right for code.
     """
     width = max(1, width)
     if cell_len(text) <= width:
         return []
     found: list[int] = []
-    filled = place = 0
+    filled = start = 0
     for word in _WORD.findall(text) if words else (text,):
         wide = cell_len(word.rstrip() if words else word)
         if filled and filled + wide > width:
-            found.append(place)
+            found.append(start)
             filled = 0
         if wide > width:
             *full, rest = chop_cells(word.rstrip() if words else word, width)
-            cut = place
+            end = start
             for piece in full:
-                cut += len(piece)
-                found.append(cut)
+                end += len(piece)
+                found.append(end)
             filled = cell_len(rest) + len(word) - len(word.rstrip())
         else:
             filled += cell_len(word)
-        place += len(word)
+        start += len(word)
     return found
 
 
-def cut(runs: Sequence[Run], offsets: Sequence[int]) -> list[list[Run]]:
-    """The runs of one paragraph cut at these ascending offsets of their joined text."""
-    pieces: list[list[Run]] = [[] for _ in range(len(offsets) + 1)]
-    index = position = 0
+def cut(runs: Sequence[Run], breaks: Sequence[int]) -> list[list[Run]]:
+    """The runs of one paragraph, cut at these ascending offsets of their joined text."""
+    pieces: list[list[Run]] = [[] for _ in range(len(breaks) + 1)]
+    index = start = 0
     for run in runs:
         taken = 0
-        while index < len(offsets) and offsets[index] <= position + len(run.text):
-            here = offsets[index] - position
+        while index < len(breaks) and breaks[index] <= start + len(run.text):
+            here = breaks[index] - start
             if here > taken:
-                pieces[index].append(Run(run.text[taken:here], run.style, run.place + taken))
+                pieces[index].append(Run(run.text[taken:here], run.style, run.offset + taken))
             taken = here
             index += 1
         if taken < len(run.text):
-            pieces[index].append(Run(run.text[taken:], run.style, run.place + taken))
-        position += len(run.text)
+            pieces[index].append(Run(run.text[taken:], run.style, run.offset + taken))
+        start += len(run.text)
     return pieces
 
 
-class Flow:
-    """Lines out of runs that come bit by bit; only the last line is laid out again.
+class LineWrapper:
+    """Wraps runs that come bit by bit; only the last line is wrapped again.
 
-    first, rest: runs drawn at the left of the first line and of all others; fill: the style that pads
-    lines to the full width. words False: for code.
+    first, rest: what is drawn at the left of the first line, and of all others. fill: the style that pads
+    lines to the full width. words False: for code. skip_first: `first` is no text either.
     """
 
     def __init__(
@@ -135,8 +134,7 @@ class Flow:
             if index:
                 self._fixed = len(self.lines)
             text = "".join(run.text for run in paragraph)
-            offsets = breaks(text, self._room, words=self._words)
-            pieces = cut(paragraph, offsets)
+            pieces = cut(paragraph, line_breaks(text, self._room, words=self._words))
             for piece, following in pairwise([*pieces, None]):
                 self.lines.append(self._line(piece or [], following))
             self._fixed = len(self.lines) - 1
@@ -147,54 +145,51 @@ class Flow:
         kept = len(text.rstrip()) if self._words else len(text)
         prefix = self._rest if self.lines else self._first
         segments = [Segment(run.text, run.style) for run in prefix]
-        position = 0
+        start = 0
         for run in runs:
-            if position < kept:
-                segments.append(Segment(run.text[: kept - position], run.style))
-            position += len(run.text)
+            if start < kept:
+                segments.append(Segment(run.text[: kept - start], run.style))
+            start += len(run.text)
         strip = Strip(segments)
         if self._fill is not None:
             strip = strip.extend_cell_length(self._width, self._fill)
         ending = "\n" if following is None else text[kept:]
         skip = sum(len(run.text) for run in prefix) if self.lines or self._skip_first else 0
-        return Line(strip, self._block, runs[0].place if runs else self._place(), ending, skip)
-
-    def _place(self) -> int:
-        return self.lines[-1].place if self.lines else 0
+        before = self.lines[-1].offset if self.lines else 0
+        return Line(strip, self._block, runs[0].offset if runs else before, ending, skip)
 
 
-def flow(
+def wrapped(
     runs: Iterable[Run],
     width: int,
     block: str = "",
     first: Sequence[Run] = (),
     rest: Sequence[Run] | None = None,
 ) -> list[Line]:
-    """The lines of a text that is whole."""
-    flowing = Flow(width, block, first, rest)
-    flowing.feed(runs)
-    return flowing.lines
+    """The lines of a whole text."""
+    wrapper = LineWrapper(width, block, first, rest)
+    wrapper.feed(runs)
+    return wrapper.lines
 
 
-def items(
-    entries: Sequence[Sequence[Run]], width: int, separator: Run, block: str = "", action: str = ""
-) -> list[Line]:
-    """Short entries side by side, as many a line as fit; none is broken that fits a line."""
+def blank(block: str, offset: int = 0) -> Line:
+    """An empty line."""
+    return Line(Strip([]), block, offset)
+
+
+def wrapped_items(items: Sequence[Sequence[Run]], width: int, separator: Run, block: str) -> list[Line]:
+    """Short items side by side, as many as fit in a line; an item is broken only if wider than a line."""
     rows: list[list[Run]] = []
     filled = 0
-    for entry in entries:
-        wide = _cells(entry)
+    for item in items:
+        wide = _cells(item)
         if rows and filled + cell_len(separator.text) + wide <= width:
-            rows[-1] += [separator, *entry]
+            rows[-1] += [separator, *item]
             filled += cell_len(separator.text) + wide
         else:
-            rows.append(list(entry))
+            rows.append(list(item))
             filled = wide
-    return [
-        Line(line.strip, block, line.place, line.ending, line.skip, action)
-        for row in rows
-        for line in flow(row, width, block)
-    ]
+    return [line for row in rows for line in wrapped(row, width, block)]
 
 
 def _cells(runs: Sequence[Run]) -> int:
@@ -202,15 +197,15 @@ def _cells(runs: Sequence[Run]) -> int:
 
 
 def _paragraphs(runs: Iterable[Run]) -> list[list[Run]]:
-    """The runs cut at line breaks, which go; tabs become blanks."""
+    """The runs cut at line breaks, which are left out; tabs become spaces."""
     paragraphs: list[list[Run]] = [[]]
     for run in runs:
-        place = run.place
+        offset = run.offset
         for index, text in enumerate(run.text.split("\n")):
             if index:
                 paragraphs.append([])
-                place += 1
+                offset += 1
             if text:
-                paragraphs[-1].append(Run(text.replace("\t", _TAB), run.style, place))
-            place += len(text)
+                paragraphs[-1].append(Run(text.replace("\t", _TAB), run.style, offset))
+            offset += len(text)
     return paragraphs
