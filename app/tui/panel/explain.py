@@ -63,8 +63,8 @@ def explanations(figures: PanelFigures, memory: str = "") -> tuple[Explanation, 
         Explanation(
             "plain",
             rate(figures.plain_tokens_per_second),
-            "The speed without speculation, measured by passes that draft nothing: "
-            f"{figures.plain_source or 'there were too few yet'}.",
+            "The speed without speculation, measured by passes that draft nothing"
+            + (f", {figures.plain_source}." if figures.plain_source else "; there were too few so far."),
             f"1 ÷ seconds of a token, by the plain passes nearest in time = 1 ÷ {plain}",
         ),
         Explanation(
