@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 from rich.style import Style
 from rich.text import Text
 from textual import events
+from textual.binding import Binding
 from textual.widgets import TextArea
 from textual.widgets.text_area import Edit, EditResult, Location
 
@@ -19,40 +20,25 @@ from app.chat.gate import clean
 from app.tui.cells import end_of, start_of
 from app.tui.textual_private import restart_blink
 
-_ACTIONS = {
-    "up": "cursor_up",
-    "down": "cursor_down",
-    "left": "cursor_left",
-    "right": "cursor_right",
-    "ctrl+left,alt+left,alt+b": "cursor_word_left",
-    "ctrl+right,alt+right,alt+f": "cursor_word_right",
-    "home,ctrl+a": "cursor_line_start",
-    "end,ctrl+e": "cursor_line_end",
-    "ctrl+home": "cursor_text_start",
-    "ctrl+end": "cursor_text_end",
-    "shift+up": "cursor_up(True)",
-    "shift+down": "cursor_down(True)",
-    "shift+left": "cursor_left(True)",
-    "shift+right": "cursor_right(True)",
-    "ctrl+shift+left": "cursor_word_left(True)",
-    "ctrl+shift+right": "cursor_word_right(True)",
-    "shift+home": "cursor_line_start(True)",
-    "shift+end": "cursor_line_end(True)",
-    "ctrl+shift+a,super+a": "select_all",
-    "backspace,shift+backspace": "delete_left",
-    "delete,ctrl+d": "delete_right",
-    "ctrl+w,ctrl+backspace,alt+backspace": "delete_word_left",
-    "ctrl+delete,alt+delete,alt+d": "delete_word_right",
-    "ctrl+u,super+backspace": "delete_to_start_of_line",
-    "ctrl+k": "delete_to_end_of_line_or_delete_line",
-    "ctrl+shift+k": "delete_line",
-    "ctrl+x,super+x": "cut",
-    "super+c": "copy",
-    "ctrl+v": "paste",
-    "alt+z,ctrl+underscore,super+z": "undo",
-    "ctrl+y,super+y": "redo",
+# Keys of TextArea that the app has for something else.
+_KEYS_OF_THE_APP = {"f6", "f7", "ctrl+c", "ctrl+z", "pageup", "pagedown"}
+# Keys of other editors, and those that terminals send for them.
+_MORE_KEYS = (
+    ("alt+left,alt+b", "cursor_word_left", ""),
+    ("alt+right,alt+f", "cursor_word_right", ""),
+    ("ctrl+home", "cursor_text_start", ""),
+    ("ctrl+end", "cursor_text_end", ""),
+    ("ctrl+shift+a,super+a", "select_all", ""),
+    ("shift+backspace", "delete_left", ""),
+    ("ctrl+delete,alt+d", "delete_word_right", ""),
+    ("alt+z,ctrl+underscore", "undo", ""),
+)
+_ACTION_OF = {
+    binding.key: binding.action
+    for binding in Binding.make_bindings([*TextArea.BINDINGS, *_MORE_KEYS])
+    if binding.key not in _KEYS_OF_THE_APP
 }
-_ACTION_OF = {key: action for keys, action in _ACTIONS.items() for key in keys.split(",")}
+
 # Each breaks the line; some terminals send one, some another.
 NEWLINE_KEYS = frozenset({"ctrl+j", "alt+enter", "shift+enter", "shift+\r", "alt+\r"})
 
@@ -96,7 +82,7 @@ class _WholeText(Text):
 class PromptEditor(TextArea, inherit_bindings=False):
     """A text of a few lines, as tall as it needs to be, up to what its style allows.
 
-    It inherits no bindings: TextArea's own take F6, F7, Ctrl+C, Ctrl+Z and the page keys from the app.
+    It inherits no bindings: those of TextArea would take keys from the app.
     """
 
     DEFAULT_CSS = Path(__file__).with_name("editor.tcss").read_text("utf-8")

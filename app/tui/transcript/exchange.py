@@ -40,21 +40,21 @@ class ExchangeLines:
         self._words = [len(document.text.split()) for document in exchange.question.documents]
         self._rendered: tuple[RenderOptions, bool, bool] | None = None
 
+    def answered_by(self, answer: AnswerLines) -> None:
+        """Show this answer from now on."""
+        self.answer = answer
+        self._rendered = None
+
     def render(self, options: RenderOptions) -> None:
-        """Render everything."""
+        """Render everything, unless these lines were rendered like that already."""
+        look = options, self.first_sent, self.answer is not None and self.answer.legend
+        if self._rendered == look:
+            return
+        self._rendered = look
         self._head = self._question_lines(options)
         if self.answer is not None:
             self.answer.render(options)
-        self._rendered = self._look(options)
         self.join(options)
-
-    def render_if_changed(self, options: RenderOptions) -> None:
-        """Render everything, unless these lines were rendered like that already."""
-        if self._rendered != self._look(options):
-            self.render(options)
-
-    def _look(self, options: RenderOptions) -> tuple[RenderOptions, bool, bool]:
-        return options, self.first_sent, self.answer is not None and self.answer.legend
 
     def join(self, options: RenderOptions) -> None:
         """Put the lines together after the answer or the notes have changed."""

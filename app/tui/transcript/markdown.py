@@ -21,7 +21,7 @@ from app.tui.transcript.code_blocks import language_of, parser
 from app.tui.transcript.highlighting import highlighted
 from app.tui.transcript.rendering import Palette
 from app.tui.transcript.tables import table
-from app.tui.transcript.wrapping import Line, LineWrapper, Run, wrapped
+from app.tui.transcript.wrapping import Line, Run, wrapped
 
 if TYPE_CHECKING:
     from markdown_it.tree import SyntaxTreeNode
@@ -233,18 +233,20 @@ class _Renderer:
             lines += self.one(child, rest if lines else first, rest, style, depth)
         return lines
 
-    def _wrapped(self, runs: Sequence[Run], first: _Left, rest: _Left | None = None) -> list[Line]:
-        return wrapped(runs, self._frame.width, self._frame.block, first, rest)
+    def _wrapped(
+        self, runs: Sequence[Run], first: _Left, rest: _Left | None = None, code: Style | None = None
+    ) -> list[Line]:
+        return wrapped(runs, self._frame.width, self._frame.block, first, rest, code=code)
 
     def _code(self, node: SyntaxTreeNode, first: _Left, rest: _Left) -> list[Line]:
-        frame, palette = self._frame, self._palette
+        palette = self._palette
         bar = Run("▏ ", palette.code + palette.bar)
         language = language_of(node.info)
         lines: list[Line] = []
         if language:
-            label = LineWrapper(frame.width, frame.block, (*first, bar), fill=palette.code)
-            label.feed([Run(language, palette.code + palette.faint, self.start(node))])
-            lines = [replace(line, ending="", skip=len(line.text)) for line in label.lines]
+            label = Run(language, palette.code + palette.faint, self.start(node))
+            lines = self._wrapped([label], (*first, bar), code=palette.code)
+            lines = [replace(line, ending="", skip=len(line.text)) for line in lines]
         code = clean(node.content.rstrip("\n"))
         # A lexer takes ten times as long as all else, so it runs only once the block is whole.
         is_open = self._streaming and node.map is not None and node.map[1] == len(self._lines)
@@ -263,17 +265,9 @@ class _Renderer:
                     styled += self._styled(run.text, run.style, self._at)
                     self._at += len(run.text)
                 left = (*(rest if lines else first), bar)
-                body = LineWrapper(
-                    frame.width,
-                    frame.block,
-                    left,
-                    (*rest, bar),
-                    words=False,
-                    fill=palette.code,
-                    skip_first=True,
-                )
-                body.feed(styled)
-                rendered = body.lines if text else [replace(body.lines[0], offset=offset)]
+                rendered = self._wrapped(styled, left, (*rest, bar), code=palette.code)
+                if not text:
+                    rendered = [replace(rendered[0], offset=offset)]
                 if is_open and number + 1 < len(self._lines):
                     self._code_lines[offset] = rendered
             self.since = max(self.since, offset + len(text))

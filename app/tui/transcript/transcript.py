@@ -113,9 +113,8 @@ class Transcript(AutoScrollView, can_focus=True):
 
     def begin_answer(self, begun: Answer | None = None) -> None:
         """The last question is being answered: from the beginning, or from where `begun` was cut."""
-        with self._keeping_position():
-            self._last.answer = AnswerLines(begun and replace(begun, end=None, figures=None))
-            self._render_last()
+        self._last.answered_by(AnswerLines(begun and replace(begun, end=None, figures=None)))
+        self._render_changed()
 
     def reading(self, done: int, total: int) -> None:
         """The model has read `done` of `total` tokens of the prompt."""
@@ -152,12 +151,10 @@ class Transcript(AutoScrollView, can_focus=True):
     def end_answer(self, answer: Answer) -> None:
         """The streaming answer is done, and this is what it is."""
         self.count_news()
-        with self._keeping_position():
-            lines = AnswerLines(answer)
-            lines.take_over(self._last.answer)
-            self._last.answer = lines
-            self._render_last()
-            self._render_all()
+        lines = AnswerLines(answer)
+        lines.take_over(self._last.answer)
+        self._last.answered_by(lines)
+        self._render_changed()
 
     def note(self, text: str, kind: NoteKind = "information") -> None:
         """Say one sentence below the last exchange. It is no part of the conversation."""
@@ -266,12 +263,7 @@ class Transcript(AutoScrollView, can_focus=True):
         options = self._options
         if options is not None:
             for exchange in self._exchanges[self._first :]:
-                exchange.render_if_changed(options)
-
-    def _render_last(self) -> None:
-        options = self._options
-        if options is not None:
-            self._last.render(options)
+                exchange.render(options)
 
     def _join_last(self) -> None:
         """Put the last exchange together after something beside its texts has changed."""

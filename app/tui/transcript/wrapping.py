@@ -1,4 +1,4 @@
-"""Styled text wrapped into lines. As text is added at its end, only the last line is wrapped again.
+"""Styled text wrapped into lines.
 
 A line knows where in its source it began, so that a reader's position survives another rendering of the same
 text, and how it joins the next line, so that copied text has its own line breaks and not the screen's.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple
 
 from rich.cells import cell_len, chop_cells
@@ -97,79 +96,39 @@ def cut(runs: Sequence[Run], breaks: Sequence[int]) -> list[list[Run]]:
     return pieces
 
 
-class LineWrapper:
-    """Wraps runs that come bit by bit; only the last line is wrapped again.
-
-    first, rest: what is drawn at the left of the first line, and of all others. fill: the style that pads
-    lines to the full width. words False: for code. skip_first: `first` is no text either.
-    """
-
-    def __init__(
-        self,
-        width: int,
-        block: str = "",
-        first: Sequence[Run] = (),
-        rest: Sequence[Run] | None = None,
-        *,
-        words: bool = True,
-        fill: Style | None = None,
-        skip_first: bool = False,
-    ) -> None:
-        self.lines: list[Line] = []
-        self._width = width
-        self._block = block
-        self._first = tuple(first)
-        self._rest = self._first if rest is None else tuple(rest)
-        self._words = words
-        self._fill = fill
-        self._skip_first = skip_first
-        self._room = width - max(_cells(self._first), _cells(self._rest))
-        self._tail: list[Run] = []
-        self._fixed = 0
-
-    def feed(self, runs: Iterable[Run]) -> None:
-        """Go on with these runs."""
-        del self.lines[self._fixed :]
-        for index, paragraph in enumerate(_paragraphs([*self._tail, *runs])):
-            if index:
-                self._fixed = len(self.lines)
-            text = "".join(run.text for run in paragraph)
-            pieces = cut(paragraph, line_breaks(text, self._room, words=self._words))
-            for piece, following in pairwise([*pieces, None]):
-                self.lines.append(self._line(piece or [], following))
-            self._fixed = len(self.lines) - 1
-            self._tail = pieces[-1]
-
-    def _line(self, runs: Sequence[Run], following: Sequence[Run] | None) -> Line:
-        text = "".join(run.text for run in runs)
-        kept = len(text.rstrip()) if self._words else len(text)
-        prefix = self._rest if self.lines else self._first
-        segments = [Segment(run.text, run.style) for run in prefix]
-        start = 0
-        for run in runs:
-            if start < kept:
-                segments.append(Segment(run.text[: kept - start], run.style))
-            start += len(run.text)
-        strip = Strip(segments)
-        if self._fill is not None:
-            strip = strip.extend_cell_length(self._width, self._fill)
-        ending = "\n" if following is None else text[kept:]
-        skip = sum(len(run.text) for run in prefix) if self.lines or self._skip_first else 0
-        before = self.lines[-1].offset if self.lines else 0
-        return Line(strip, self._block, runs[0].offset if runs else before, ending, skip)
-
-
 def wrapped(
     runs: Iterable[Run],
     width: int,
     block: str = "",
     first: Sequence[Run] = (),
     rest: Sequence[Run] | None = None,
+    *,
+    code: Style | None = None,
 ) -> list[Line]:
-    """The lines of a whole text."""
-    wrapper = LineWrapper(width, block, first, rest)
-    wrapper.feed(runs)
-    return wrapper.lines
+    """The lines of a text.
+
+    first, rest: what is drawn at the left of the first line, and of all others. code: the style of the ground
+    of code, which fills whole lines, and is broken anywhere.
+    """
+    rest = first if rest is None else rest
+    room = width - max(_cells(first), _cells(rest))
+    lines: list[Line] = []
+    for paragraph in _paragraphs(runs):
+        whole = "".join(run.text for run in paragraph)
+        pieces = cut(paragraph, line_breaks(whole, room, words=code is None))
+        for number, piece in enumerate(pieces, 1):
+            text = "".join(run.text for run in piece)
+            kept = text if code else text.rstrip()
+            shown = piece if kept == text else cut(piece, [len(kept)])[0]
+            left = rest if lines else first
+            strip = Strip([Segment(run.text, run.style) for run in (*left, *shown)])
+            if code:
+                strip = strip.extend_cell_length(width, code)
+            ending = "\n" if number == len(pieces) else text[len(kept) :]
+            skip = sum(len(run.text) for run in left) if lines or code else 0
+            offset = piece[0].offset if piece else lines[-1].offset if lines else 0
+            lines.append(Line(strip, block, offset, ending, skip))
+    return lines
 
 
 def blank(block: str, offset: int = 0) -> Line:
