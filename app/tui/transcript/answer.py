@@ -63,7 +63,7 @@ class AnswerLines:
     @property
     def coloured(self) -> bool:
         """Whether it is known where its tokens came from."""
-        return self._traceable and len(self._spans) > 0
+        return self._traceable and bool(self._spans.origins)
 
     @cached_property
     def _summary(self) -> str:

@@ -41,9 +41,6 @@ class TokenSpans:
         for index, text in rejected:
             self._reject(index, text)
 
-    def __len__(self) -> int:
-        return len(self.origins)
-
     def add(
         self, pieces: Sequence[str], origins: Sequence[str], rejected_before: int = 0, rejected: str = ""
     ) -> None:
@@ -61,11 +58,6 @@ class TokenSpans:
         self._rejected_at.append(self._ends[index - 1] if index > 0 else 0)
         # A rejected draft stays in its line: it must not break up the text.
         self._rejected.append(clean(text).replace("\n", "⏎").replace("\t", " "))
-
-    @property
-    def any_rejected(self) -> bool:
-        """Whether any draft was rejected."""
-        return bool(self._rejected)
 
     def reach(self, offset: int, end: int) -> tuple[int, str]:
         """How far, at most to `end`, the text from `offset` on has one origin, and which."""
@@ -144,6 +136,6 @@ def legend(styler: OriginStyler, meaning: Style) -> list[list[Run]]:
         for name in names:
             entry += [Run(clean(name), token_style(name, styler.theme)), Run(", ", meaning)]
         entries.append(entry[:-1])
-    if styler.struck and styler.spans.any_rejected:
+    if styler.struck and styler.spans.rejected(0, len(styler.spans.text) + 1):
         entries.append([Run("struck", styler.struck), Run(": guessed wrong", meaning)])
     return entries
