@@ -76,7 +76,7 @@ class PromptArea(Vertical):
 
     def compose(self) -> ComposeResult:
         yield self._waiting
-        yield self._draft
+        yield from self._draft.compose()
         with Horizontal(id="prompt-foot"):
             yield self._hints
             yield self.meter

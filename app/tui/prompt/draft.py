@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from textual.app import ComposeResult
-from textual.containers import Horizontal, Vertical
+from textual.containers import Horizontal
 from textual.widgets import Static
 
 from app.chat.conversation import Question
@@ -21,14 +21,14 @@ from app.tui.prompt.references import distinct, read_file
 _EDITING = "Editing your last message · Enter sends it · Esc leaves it as it was"
 
 
-class Draft(Vertical):
+class Draft:
     """The editor and its attachments. Text too long for the editor becomes an attachment.
 
-    edits: the question that is being edited, None where a new one is written.
+    edits: the question that is being edited, None where a new one is written. It is no widget itself, as each
+    key would pass through it, and each painting would ask it for its lines.
     """
 
     def __init__(self, host: EditorHost) -> None:
-        super().__init__(id="prompt-draft")
         self.editor = PromptEditor(host, placeholder="ask, paste, @file")
         self.attachments = Attachments(host, self.editor)
         self.edits: Question | None = None
@@ -37,6 +37,7 @@ class Draft(Vertical):
         self._problem = Static(id="prompt-problem", markup=False)
 
     def compose(self) -> ComposeResult:
+        """The widgets, from top to bottom."""
         yield self._editing
         yield self.attachments
         with Horizontal(id="prompt-line"):
