@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, ParamSpec
+from typing import Literal
 
 from textual import events
 from textual.app import ComposeResult
@@ -16,19 +16,15 @@ from textual.widgets import OptionList, Static
 from app.chat.conversation import Question
 from app.chat.documents import Document
 from app.chat.gate import clean
-from app.errors import SpecchatError
 from app.tui.prompt.attachments import Chip
-from app.tui.prompt.commands import COMMANDS, Call, call_in, message_in, problem_with
+from app.tui.prompt.commands import COMMANDS, Call, call_in, problem_with
 from app.tui.prompt.draft import Draft, line_of, put
 from app.tui.prompt.editor import PromptEditor, types
 from app.tui.prompt.hints import Hints, Making
 from app.tui.prompt.history import History
 from app.tui.prompt.meter import ContextMeter
 from app.tui.prompt.popover import Popover
-from app.tui.prompt.references import gather
 from app.tui.starters.starters import Starters
-
-P = ParamSpec("P")
 
 
 class PromptArea(Vertical):
@@ -91,7 +87,7 @@ class PromptArea(Vertical):
 
     def edit(self, question: Question) -> None:
         """Edit the last question. What was being written is set aside meanwhile."""
-        self._write(self._draft.edit, question)
+        self._draft.edit(question)
         self.focus_editor()
 
     def leave_edit(self) -> bool:
@@ -103,7 +99,7 @@ class PromptArea(Vertical):
             return False
         if self.draft != self._draft.edits:
             self._remember(self.draft)
-        self._write(self._draft.end_edit)
+        self._draft.end_edit()
         return True
 
     def focus_editor(self) -> None:
@@ -118,15 +114,13 @@ class PromptArea(Vertical):
 
         What is cleared stays in the history, attachments too: Up brings it back.
         """
-        if self._editor.selected_text:
-            self.app.copy_to_clipboard(self._editor.selected_text)
-            return True
-        if self.leave_edit():
-            return True
-        if self.draft == Question(""):
-            return False
-        self._remember(self.draft)
-        self._write(self._draft.show, Question(""))
+        if selected := self._editor.selected_text:
+            self.app.copy_to_clipboard(selected)
+        elif not self.leave_edit():
+            if self.draft == Question(""):
+                return False
+            self._remember(self.draft)
+            self._draft.show(Question(""))
         return True
 
     def attach_document(self, document: Document) -> None:
@@ -147,16 +141,16 @@ class PromptArea(Vertical):
         self._busy = making
         # Each blink paints the screen, and takes time from the model.
         self._editor.cursor_blink = making is None
-        self.settle()
+        self.update_hints()
 
     def show_waiting(self, questions: Sequence[Question]) -> None:
         """Show the questions that wait for the end of a reply, the next one at the top."""
         put(self._waiting, "\n".join(f"waiting: {line_of(each)}" for each in questions))
-        self.settle()
+        self.update_hints()
 
     def take_back(self, questions: Sequence[Question]) -> None:
         """Put questions that were sent before what is being written now."""
-        self._write(self._draft.put_before, questions)
+        self._draft.put_before(questions)
 
     def claim(self, event: events.Key | events.Paste) -> None:
         """Focus the editor for what is typed, pasted, deleted or sent while something else has the focus."""
@@ -169,14 +163,14 @@ class PromptArea(Vertical):
     def ask_to_leave(self, key: str) -> bool:
         """Ask for the key once more; False where it was asked for already."""
         asked, self._hints.leaving = self._hints.leaving, f"Press {key} again to quit."
-        self.settle()
+        self.update_hints()
         return not asked
 
     def key_came(self, leaves: bool) -> None:
         """Any other key than the one that leaves takes the question back."""
         if self._hints.leaving and not leaves:
             self._hints.leaving = ""
-            self.settle()
+            self.update_hints()
 
     # What the editor calls ----------------------------------------------------------------------
 
@@ -185,18 +179,17 @@ class PromptArea(Vertical):
             return
         if self._popover.takes_enter:
             choice = self._popover.accept()
+            call = call_in(choice.insert) if choice else None
             # A command that takes nothing after it runs at once.
-            call = call_in(choice.insert) if choice is not None else None
             if call is None or COMMANDS[call.word].takes:
                 return
         self._popover.close()
-        call = call_in(self._editor.text)
-        if call is not None:
+        if call := call_in(self._editor.text):
             self._run(call)
         elif self._busy is not None and self._draft.edits is not None:
             self._draft.complain(f"Stop the {self._busy} first.")
         else:
-            self._send(self._editor.text)
+            self._send()
 
     def recall(self, step: Literal[-1, 1]) -> bool:
         if self._starters.marked is not None:
@@ -207,13 +200,12 @@ class PromptArea(Vertical):
         left = self.history.draft
         # A prompt that attached nothing leaves the attachments of what was being written in place.
         documents = question.documents or (left.documents if left else ())
-        self._write(self._draft.show, Question(question.text, documents))
+        self._draft.show(Question(question.text, documents))
         return True
 
     def list_key(self, key: str) -> bool:
-        taken = self._popover.take_key(key)
-        if taken:
-            self.settle()
+        if taken := self._popover.take_key(key):
+            self.update_hints()
         return taken
 
     def complete(self) -> bool:
@@ -228,40 +220,34 @@ class PromptArea(Vertical):
         self._draft.complain("")
         self._look_up()
 
-    def step_out(self, remove: bool) -> bool:
-        chips = self._draft.attachments.chips
-        if chips and remove:
-            self._draft.attachments.remove_chip(chips[-1])
-        elif chips:
-            chips[-1].focus()
-        return bool(chips)
+    def replaced(self) -> None:
+        self._popover.close()
+        self.update_hints()
 
-    def settle(self) -> None:
+    def step_out(self, remove: bool) -> bool:
+        return self._draft.attachments.enter(remove)
+
+    def update_hints(self) -> None:
         """Show the starters while nothing is written, and a hint on what the keys do now."""
         self._starters.make_way(self.draft != Question(""))
         self._hints.show(self._busy, choosing=self._popover.is_open, waiting=self._waiting.display)
 
     # Sending ------------------------------------------------------------------------------------
 
-    def _send(self, typed: str) -> None:
-        try:
-            gathered = gather(message_in(typed), self.draft.documents)
-        except SpecchatError as error:
-            self._draft.complain(str(error))
+    def _send(self) -> None:
+        gathered = self._draft.gathered()
+        if gathered is None:
             return
-        if not gathered.text.strip() and not gathered.documents:
-            return
-        self._remember(Question(typed))
+        self._remember(Question(self._editor.text))
         edits = self._draft.edits
-        self._write(self._draft.end_edit)
+        self._draft.end_edit()
         if gathered.missing:
             missing = clean(gathered.missing[0])
             self._draft.complain(f"There is no file {missing}: it was sent as text.")
         self.post_message(self.Sent(Question(gathered.text, gathered.documents), edits))
 
     def _run(self, call: Call) -> None:
-        problem = problem_with(call)
-        if problem is not None:
+        if problem := problem_with(call):
             self._draft.complain(problem)
             return
         action = COMMANDS[call.word.casefold()]
@@ -269,7 +255,7 @@ class PromptArea(Vertical):
             return
         self._remember(Question(self._editor.text))
         self._editor.show("")
-        self.settle()
+        self.update_hints()
         if action.slash != "file":
             self.post_message(self.Command(action.name, call.argument))
 
@@ -277,17 +263,11 @@ class PromptArea(Vertical):
         if self.history.add(question) and question.text.strip():
             self.post_message(self.Remembered(question.text))
 
-    def _write(self, change: Callable[P, None], *arguments: P.args, **named: P.kwargs) -> None:
-        """Change what is written, but not by keys."""
-        self._popover.close()
-        change(*arguments, **named)
-        self.settle()
-
     # Events -------------------------------------------------------------------------------------
 
     def _look_up(self) -> None:
         self._popover.look_up(self.region.y)
-        self.settle()
+        self.update_hints()
 
     def on_paste(self, event: events.Paste) -> None:
         """A paste while a chip has the focus."""
@@ -303,17 +283,17 @@ class PromptArea(Vertical):
     def on_text_area_selection_changed(self) -> None:
         if self._popover.is_open:
             self._popover.follow_cursor()
-            self.settle()
+            self.update_hints()
 
     def on_resize(self, event: events.Resize) -> None:
         self.meter.make_compact(event.size.width < 60)
         self._popover.place(self.region.y)
-        self.settle()
+        self.update_hints()
 
     def on_descendant_focus(self) -> None:
-        self.settle()
+        self.update_hints()
 
     def on_descendant_blur(self, event: events.DescendantBlur) -> None:
         if event.widget is self._editor:
             self._popover.close()
-        self.settle()
+        self.update_hints()

@@ -160,6 +160,16 @@ class Attachments(VerticalScroll, can_focus=False):
         chip.remove()
         self._changed()
 
+    def enter(self, remove: bool) -> bool:
+        """Focus the last attachment, or remove it; False without one."""
+        if not self.chips:
+            return False
+        if remove:
+            self.remove_chip(self.chips[-1])
+        else:
+            self.chips[-1].focus()
+        return True
+
     def remove_focused(self, chip: Chip) -> None:
         """Take an attachment away, and focus the next one."""
         if chip in self.chips:
@@ -198,4 +208,4 @@ class Attachments(VerticalScroll, can_focus=False):
 
     def _changed(self) -> None:
         self.display = bool(self.chips)
-        self._host.settle()
+        self._host.update_hints()

@@ -14,9 +14,10 @@ from app.chat.documents import Document
 from app.chat.gate import clean, one_line
 from app.errors import SpecchatError
 from app.tui.prompt.attachments import PASTED, Attachments
+from app.tui.prompt.commands import message_in
 from app.tui.prompt.editor import EditorHost, PromptEditor
 from app.tui.prompt.pastes import cleaned, dropped_files, fits_editor, is_large
-from app.tui.prompt.references import distinct, read_file
+from app.tui.prompt.references import Gathered, distinct, gather, read_file
 
 _EDITING = "Editing your last message · Enter sends it · Esc leaves it as it was"
 
@@ -29,6 +30,7 @@ class Draft:
     """
 
     def __init__(self, host: EditorHost) -> None:
+        self._host = host
         self.editor = PromptEditor(host, placeholder="ask, paste, @file")
         self.attachments = Attachments(host, self.editor)
         self.edits: Question | None = None
@@ -59,6 +61,7 @@ class Draft:
             text = ""
         self.editor.show(text)
         self.attachments.replace(documents)
+        self._host.replaced()
 
     def edit(self, question: Question) -> None:
         """Write a question that was sent before. What was being written is set aside meanwhile."""
@@ -116,6 +119,15 @@ class Draft:
             problem = str(self._problem.content) if files else ""
             self.editor.type_in(text)
             self.complain(problem)
+
+    def gathered(self) -> Gathered | None:
+        """What would be sent, with the files that the text names; None for nothing, or on an error."""
+        try:
+            gathered = gather(message_in(self.editor.text), self.attachments.documents)
+        except SpecchatError as error:
+            self.complain(str(error))
+            return None
+        return gathered if gathered.text.strip() or gathered.documents else None
 
     def complain(self, text: str) -> None:
         """Say what is wrong, "" for nothing."""

@@ -14,7 +14,7 @@ from rich.text import Text
 from textual import events
 from textual.binding import Binding
 from textual.widgets import TextArea
-from textual.widgets.text_area import Edit, EditResult, Location
+from textual.widgets.text_area import Edit, EditResult, Location, Selection
 
 from app.chat.gate import clean
 from app.tui.cells import end_of, start_of
@@ -67,8 +67,11 @@ class EditorHost(Protocol):
     def step_out(self, remove: bool) -> bool:
         """Left or Backspace at the very start: focus or remove the last attachment; False without one."""
 
-    def settle(self) -> None:
-        """What is written or attached has changed."""
+    def replaced(self) -> None:
+        """The text was replaced by another one."""
+
+    def update_hints(self) -> None:
+        """What is attached was changed."""
 
 
 class _WholeText(Text):
@@ -104,7 +107,7 @@ class PromptEditor(TextArea, inherit_bindings=False):
     def replace_before_cursor(self, start: int, text: str) -> None:
         """Put text in place of the cursor's line from column `start` to the cursor."""
         row, column = self.cursor_location
-        self.selection = type(self.selection)((row, start), (row, column))
+        self.selection = Selection((row, start), (row, column))
         self.type_in(text)
 
     @property
