@@ -73,7 +73,7 @@ def shown_name(name: str, width: int = 16) -> str:
 
 
 def muted(text: str) -> Content:
-    """Text that stands back behind the figures."""
+    """Text that is less important than the figures."""
     return Content.styled(text, "$muted")
 
 

@@ -71,7 +71,7 @@ class Draft:
             self._set_aside(question, aside)
 
     def end_edit(self) -> None:
-        """Show what was set aside, nothing where nothing was."""
+        """Go back to what was set aside."""
         self.show(self._aside)
         self._set_aside(None, Question(""))
 

@@ -80,7 +80,7 @@ def expanded(path: str) -> str:
 
 
 def _readings(match: re.Match[str]) -> Iterator[str]:
-    """What may be the path: as typed, without punctuation after it, or only up to a script without spaces."""
+    """What may be the path: all that was typed, less punctuation at its end, or its ASCII characters only."""
     if match["quoted"]:
         yield match["quoted"]
         return

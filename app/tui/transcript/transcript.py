@@ -41,7 +41,7 @@ class Transcript(AutoScrollView, can_focus=True):
     """The exchanges of a conversation.
 
     It follows the end while the reader is there. Otherwise the line at the top of the view stays where it is,
-    whatever streams, folds or is rendered again above or below. It knows no engine: it is told.
+    whatever streams, folds or is rendered again above or below. It knows no engine: the app says what to show.
     """
 
     DEFAULT_CSS = Path(__file__).with_name("transcript.tcss").read_text("utf-8")
@@ -72,7 +72,7 @@ class Transcript(AutoScrollView, can_focus=True):
         self._notes: list[Note] = []
         self._render_seconds = self._resting_until = 0.0
 
-    # What it is told ------------------------------------------------------------------------------
+    # What the app calls ----------------------------------------------------------------------------
 
     @property
     def model_name(self) -> str:
@@ -106,7 +106,7 @@ class Transcript(AutoScrollView, can_focus=True):
         self.scroll_to(y=self.line_index.start(index - self._first + 1) + row - y, animate=False)
 
     def ask(self, question: Question) -> None:
-        """Add an exchange. The reader, who asked, is taken to the end."""
+        """Add an exchange, and go to the end."""
         self._exchanges.append(ExchangeLines(Exchange(question)))
         self.follow()
         self._render_changed()
