@@ -41,7 +41,7 @@ class Transcript(AutoScrollView, can_focus=True):
     """The exchanges of a conversation.
 
     It follows the end while the reader is there. Otherwise the line at the top of the view stays where it is,
-    whatever streams, folds or is rendered again above or below. It knows no engine: the app says what to show.
+    whatever streams, folds or is rendered again above or below. The app says what to show: no engine here.
     """
 
     DEFAULT_CSS = Path(__file__).with_name("transcript.tcss").read_text("utf-8")
