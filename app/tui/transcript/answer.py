@@ -87,7 +87,7 @@ class AnswerLines:
 
     def extend(self, options: RenderOptions) -> None:
         """Render what was added, at the cost of the new text only."""
-        parts = split(self.text, growing=True)
+        parts = split(self.text, growing=self.streaming)
         kept = [section.part for section in self._sections]
         if len(parts) < len(kept) or any(
             (old.kind, old.start) != (new.kind, new.start) or (index + 1 < len(kept) and old != new)
@@ -117,10 +117,8 @@ class AnswerLines:
 
     def render(self, options: RenderOptions) -> None:
         """Render everything."""
-        self._sections = [_Section(part) for part in split(self.text, growing=self.streaming)]
-        for index, section in enumerate(self._sections):
-            self._extend(index, section.part, options)
-        self.join(options)
+        self._sections.clear()
+        self.extend(options)
 
     def _extend(self, index: int, part: Part, options: RenderOptions) -> None:
         section = self._sections[index]

@@ -12,6 +12,7 @@ from typing import ClassVar
 from rich.cells import cell_len
 from textual import events
 from textual.message import Message
+from textual.reactive import reactive
 
 from app.chat.conversation import Answer, Conversation, Exchange, Question
 from app.process.messages import Step
@@ -47,6 +48,9 @@ class Transcript(AutoScrollView, can_focus=True):
     DEFAULT_CSS = Path(__file__).with_name("transcript.tcss").read_text("utf-8")
     COMPONENT_CLASSES: ClassVar[set[str]] = COMPONENTS
 
+    # The name above the answers.
+    model_name: reactive[str] = reactive("model", repaint=False)
+
     @dataclass
     class VersionWanted(Message):
         """The version before (step -1) or after (1) of the exchange at `index` is wanted.
@@ -60,7 +64,7 @@ class Transcript(AutoScrollView, can_focus=True):
 
     def __init__(self, model_name: str = "model", *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self._model_name = model_name
+        self.set_reactive(Transcript.model_name, model_name)
         self._keys = KeyNames()
         self._level: Level = 0
         self._theme = "dark"
@@ -74,14 +78,7 @@ class Transcript(AutoScrollView, can_focus=True):
 
     # What the app calls ----------------------------------------------------------------------------
 
-    @property
-    def model_name(self) -> str:
-        """The name above the answers."""
-        return self._model_name
-
-    @model_name.setter
-    def model_name(self, name: str) -> None:
-        self._model_name = name
+    def watch_model_name(self) -> None:
         self._render_changed()
 
     def show(self, conversation: Conversation) -> None:
@@ -240,7 +237,7 @@ class Transcript(AutoScrollView, can_focus=True):
         width = min(self.width - 1, WIDEST) if self.is_mounted else 0
         if width <= 0:
             return None
-        names = self._model_name, self._level, self._theme, self._thoughts, self._keys
+        names = self.model_name, self._level, self._theme, self._thoughts, self._keys
         return RenderOptions(width, self.palette, *names)
 
     def _mark(self, unsent: int) -> None:
