@@ -217,9 +217,9 @@ def _rates(figures: PanelFigures, width: int) -> list[Content]:
 
 
 def _row(
-    label: str, value: str, course: Sequence[float | None], columns: int, low: float, high: float
+    label: str, value: str, history: Sequence[float | None], columns: int, low: float, high: float
 ) -> Content:
-    drawn = sparkline(course, columns, low, high).rjust(max(0, columns))
+    drawn = sparkline(history, columns, low, high).rjust(max(0, columns))
     return Content.assemble((label.ljust(_LABEL), "$muted"), value.rjust(6), "  ", (drawn, "$accent"))
 
 

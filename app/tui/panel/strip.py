@@ -96,8 +96,8 @@ def _second_line(figures: PanelFigures, state: EngineState, width: int) -> Conte
     return _joined(shown)
 
 
-def _drawn(course: str, columns: int) -> Content:
-    return Content.assemble(" ", (course.rjust(columns), "$accent"))
+def _drawn(line: str, columns: int) -> Content:
+    return Content.assemble(" ", (line.rjust(columns), "$accent"))
 
 
 def _joined(parts: Sequence[Content]) -> Content:
