@@ -95,9 +95,9 @@ def explanations(figures: PanelFigures, memory: str = "") -> tuple[Explanation, 
         ),
         Explanation(
             "predicted gain",
-            _percent(gains[0], "+") if gains else UNKNOWN,
+            f"{100 * gains[0]:+.0f} %" if gains else UNKNOWN,
             "How much faster than plain decoding the next pass should be with each proposer's best draft. "
-            f"Below {_percent(LEAST_GAIN - 1.0)} nothing is drafted, nor while lost time is to be regained.",
+            f"Below {percent(LEAST_GAIN - 1.0).strip()} nothing is drafted, nor while lost time is to be regained.",
             "(expected tokens ÷ expected seconds) ÷ (1 ÷ seconds of a plain pass) - 1",
         ),
         Explanation(
@@ -143,10 +143,6 @@ def explanations(figures: PanelFigures, memory: str = "") -> tuple[Explanation, 
             f"a column is {WINDOW_SECONDS:g} s of decoding for acceptance and tokens/pass, one pass for k",
         ),
     )
-
-
-def _percent(share: float, sign: str = "") -> str:
-    return f"{share:{sign}.0%}".replace("%", " %")
 
 
 def _memory(figures: PanelFigures, memory: str) -> tuple[Explanation, ...]:

@@ -50,7 +50,7 @@ _AGAIN = 0.05
 
 # None longer than the narrowest panel is wide.
 _REFUSALS: dict[Refusal, str] = {
-    "small": f"not worth it: under {LEAST_GAIN - 1.0:.0%}".replace("%", " %"),
+    "small": f"not worth it: under {percent(LEAST_GAIN - 1.0).strip()}",
     "unread": "waiting: must read first",
     "paused": "paused: recent guesses missed",
     "risky": "waiting: costly if it misses",
