@@ -97,7 +97,7 @@ def explanations(figures: PanelFigures, memory: str = "") -> tuple[Explanation, 
             "predicted gain",
             f"{100 * gains[0]:+.0f} %" if gains else UNKNOWN,
             "How much faster than plain decoding the next pass should be with each proposer's best draft. "
-            f"Below {percent(LEAST_GAIN - 1.0).strip()}, or while lost time must be regained, nothing is drafted.",
+            f"Below {percent(LEAST_GAIN - 1.0).strip()}, or while lost time is regained, nothing is drafted.",
             "(expected tokens ÷ expected seconds) ÷ (1 ÷ seconds of a plain pass) - 1",
         ),
         Explanation(
