@@ -6,10 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 
 from app.chat.documents import Document
 from app.errors import SpecchatError
-from app.tui.cells import end_of, start_of
+from app.tui.cells import end_of, shortened, start_of
 from app.tui.prompt.commands import Call, call_in, message_in, nearest_command, problem_with
 from app.tui.prompt.completion import Completer, Completion, fragment_at
 from app.tui.prompt.pastes import cleaned, dropped_files, is_large
@@ -246,3 +247,12 @@ def test_neighbours_stay_apart() -> None:
     assert start_of("日本", 1) == 1
     assert start_of("👍👍", 1) == 1
     assert start_of("a\u200db", 2) == 2
+
+
+def test_a_long_name_keeps_its_end_and_fits() -> None:
+    """Else: two reports of one folder look alike, or a name pushes out what stands beside it."""
+    assert shortened("report.md", 12) == "report.md"
+    assert shortened("the report of the year.md", 12) == "the re…ar.md"
+    assert shortened("two\nlines\x1b[2J", 20) == "two lines[2J"
+    for width in range(3, 20):
+        assert cell_len(shortened("日本の長い名前の報告書.pdf", width)) <= width
