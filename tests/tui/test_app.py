@@ -312,7 +312,7 @@ def test_a_prompt_that_does_not_fit_is_never_cut_silently(tmp_path: Path) -> Non
             chat.engine.reply("It fits.")
             await chat.settle()
             assert chat.app.chat.conversation.unsent == 2
-            assert "It fits." in chat.text and "Question 0" in chat.text and "not sent" in chat.text
+            assert "It fits." in chat.text and "Question 0" in chat.text and "no longer sent" in chat.text
 
     run(body)
 
