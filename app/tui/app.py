@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from textual import on
 from textual.app import App, ComposeResult, SystemCommand
-from textual.binding import Binding, BindingsMap, BindingType
+from textual.binding import Binding, BindingType
 from textual.events import Callback, InputEvent, Key, Paste, Resize
 from textual.events import Event as ScreenEvent
 from textual.message import Message
@@ -47,12 +47,14 @@ from app.tui.panel.panel import SpeculationPanel
 from app.tui.panel.strip import SpeculationStrip
 from app.tui.prompt import history
 from app.tui.prompt.area import PromptArea
+from app.tui.prompt.attachments import Attachments
 from app.tui.small import TooSmall
 from app.tui.starters.starters import Starters
+from app.tui.textual_private import set_bindings
 from app.tui.theme import THEMES
-from app.tui.transcript.answer import Keys
 from app.tui.transcript.code_blocks import code_blocks, parser
 from app.tui.transcript.colouring import LEVELS, Level
+from app.tui.transcript.rendering import KeyNames
 from app.tui.transcript.transcript import Transcript
 from app.tui.view import FIGURES_SECONDS, PaneView
 
@@ -79,9 +81,8 @@ class ChatScreen(Screen[None], inherit_bindings=False):
     ]
 
     def use_keys(self, overrides: Mapping[str, str]) -> None:
-        """Bind the actions to these keys. Textual's keymap would keep each old key's priority."""
-        self._bindings = BindingsMap([*self.BINDINGS, *bindings(overrides)])
-        self.refresh_bindings()
+        """Bind the actions to these keys."""
+        set_bindings(self, [*self.BINDINGS, *bindings(overrides)])
 
 
 class SpecchatApp(App[None], inherit_bindings=False):
@@ -243,7 +244,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
 
         Once the app is left nothing can be shown any more, and what tries to would end it with a fault.
         """
-        if self._exit and isinstance(event, (InputEvent, Paste, Callback)):
+        if self.return_code is not None and isinstance(event, (InputEvent, Paste, Callback)):
             return
         if isinstance(event, (InputEvent, Paste)) and not self.screen.is_mounted:
             await AwaitMount(self.screen, [self.screen])
@@ -284,8 +285,8 @@ class SpecchatApp(App[None], inherit_bindings=False):
     async def _command(self, message: PromptArea.Command) -> None:
         await self.perform(BY_NAME[message.name], message.argument)
 
-    @on(PromptArea.CountWanted)
-    def _count_wanted(self, message: PromptArea.CountWanted) -> None:
+    @on(Attachments.CountWanted)
+    def _count_wanted(self, message: Attachments.CountWanted) -> None:
         self.view.count(message.identity, message.text)
 
     @on(Transcript.VersionWanted)
@@ -566,7 +567,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
         self._keys = keys_in_force(self.settings.keys)
         self.chat_screen.use_keys(self.settings.keys)
         named = (shown_keys(self._keys[name][:1]) for name in ("thoughts", "continue_reply"))
-        self.transcript.name_keys(Keys(*named))
+        self.transcript.name_keys(KeyNames(*named))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """The palette: every action of the table by its slash command, with its keys below."""

@@ -8,7 +8,8 @@ from rich.cells import cell_len
 from textual.app import ComposeResult
 from textual.widget import Widget
 from textual.widgets import Footer
-from textual.widgets._footer import FooterKey
+
+from app.tui.textual_private import FooterKey
 
 # Actions by how much they are missed where they are not named; help and the palette name all the others.
 FIRST = (

@@ -1,37 +1,36 @@
-"""What Textual does not reckon with as it writes: a terminal that has gone."""
+"""Writing to a terminal that may go away while the chat runs."""
 
 from __future__ import annotations
 
 import contextlib
-import importlib
+from typing import IO, cast
 
-from textual.drivers._writer_thread import WriterThread
+from app.tui.textual_private import WriterThread, use_in_drivers
 
-# The modules that make a writer, each on its own systems.
-_DRIVERS = ("textual.drivers.linux_driver", "textual.drivers.windows_driver")
+
+class _LastingFile:
+    """A terminal whose loss is no error."""
+
+    def __init__(self, file: IO[str]) -> None:
+        self._file = file
+        self.fileno = file.fileno
+
+    def write(self, text: str) -> None:
+        with contextlib.suppress(OSError):
+            self._file.write(text)
+
+    def flush(self) -> None:
+        with contextlib.suppress(OSError):
+            self._file.flush()
 
 
 class LastingWriter(WriterThread):
-    """Textual's, but it outlives its terminal: else the app waits for room in its queue, and never ends."""
+    """Outlives its terminal. Textual's own ends with it, and the app waits forever for room in its queue."""
 
-    def run(self) -> None:
-        gone = False
-        while (text := self._queue.get()) is not None:
-            if not gone:
-                try:
-                    self._file.write(text)
-                    if self._queue.empty():
-                        self._file.flush()
-                except OSError:
-                    gone = True
-        if not gone:
-            with contextlib.suppress(OSError):
-                self._file.flush()
+    def __init__(self, file: IO[str]) -> None:
+        super().__init__(cast("IO[str]", _LastingFile(file)))
 
 
 def teach_output() -> None:
-    """Have this process write to terminals so."""
-    for name in _DRIVERS:
-        # Each exists on its own system only.
-        with contextlib.suppress(ImportError):
-            importlib.import_module(name).WriterThread = LastingWriter  # type: ignore[attr-defined]
+    """Make this process write to terminals through `LastingWriter`."""
+    use_in_drivers("WriterThread", LastingWriter)

@@ -24,7 +24,7 @@ from app.session.figures import (
     PanelFigures,
 )
 from app.session.growing import figures_of
-from app.tui.panel.drawing import bar, big, milliseconds, percent, rate, ratio, seconds, sparkline, whole
+from app.tui.numbers import bar, big, milliseconds, percent, rate, ratio, seconds, sparkline, whole
 from proposers.lookup import Lookup
 from tests.tiny import write_tiny
 
@@ -293,18 +293,17 @@ def test_tokens_that_a_stop_string_took_back_are_not_counted(engine: Engine) -> 
 
 
 def test_a_sparkline_ends_with_the_newest_value() -> None:
-    """Else: a course is read backwards, or one odd value ends the screen."""
-    assert sparkline([], 5) == ""
-    assert sparkline([0.0, 1.0], 0) == ""
+    """Else: a figure's history is read backwards, or one odd value ends the screen."""
+    assert sparkline([], 5, 0, 1) == ""
+    assert sparkline([0.0, 1.0], 0, 0, 1) == ""
     assert sparkline([9.0, 0.0, 0.5, 1.0], 3, 0, 1) == "▁▅█"
-    assert sparkline([3.0, 3.0], 5) == "▄▄"
-    assert sparkline([0.0, float("nan"), None, float("inf"), 1.0], 5) == "▁   █"
-    assert sparkline([None, None], 5) == "  "
+    assert sparkline([0.0, float("nan"), None, float("inf"), 1.0], 5, 0, 1) == "▁   █"
+    assert sparkline([None, None], 5, 0, 1) == "  "
     assert sparkline([-5.0, 5.0], 5, 0, 1) == "▁█"
 
 
-@given(st.one_of(st.none(), st.floats()), st.integers(0, 20))
-def test_a_bar_always_takes_its_width(share: float | None, width: int) -> None:
+@given(st.floats(), st.integers(0, 20))
+def test_a_bar_always_takes_its_width(share: float, width: int) -> None:
     """Else: the numbers behind the bars stand in a ragged line."""
     assert len(bar(share, width)) == width
 

@@ -29,6 +29,7 @@ from app.process.events import (
     Switched,
     TooLong,
 )
+from app.tui.prompt.references import read_file
 from tests.tui.chatting import NARROW, chatting, run
 from tests.tui.engine import LOADED, OPTIONS, finished, step
 
@@ -306,7 +307,7 @@ def test_a_prompt_that_does_not_fit_is_never_cut_silently(tmp_path: Path) -> Non
             chat.engine.reply("It fits.")
             await chat.settle()
             assert chat.app.chat.conversation.unsent == 2
-            assert "It fits." in chat.text and "Question 0" in chat.text and "not sent" in chat.text
+            assert "It fits." in chat.text and "Question 0" in chat.text and "no longer sent" in chat.text
 
     run(body)
 
@@ -473,14 +474,14 @@ def test_what_escape_stops_is_called_what_it_is(tmp_path: Path) -> None:
             # The engine has yet to hear of it.
             assert "Esc stops the comparison" in chat.text
             await chat.ask("Too early")
-            assert "waits: Too early" in chat.text
+            assert "waiting: Too early" in chat.text
             for key in ("ctrl+n", "ctrl+r", "f5"):
                 await chat.press(key)
             await chat.until(lambda: chat.text.count("Stop the comparison first.") == 3)
             chat.engine.tell(Compared(command.identity, "off", finished([], "cancelled"), None, None))
             chat.engine.tell(Cancelled(command.identity))
             await chat.settle()
-            assert "waits:" not in chat.text
+            assert "waiting:" not in chat.text
             assert chat.engine.generate.messages[-1].content == "Too early"
             chat.engine.reply("Now.")
             await chat.settle()
@@ -497,7 +498,7 @@ def test_an_attached_document_is_counted_and_sent(tmp_path: Path) -> None:
 
     async def body() -> None:
         async with chatting(tmp_path) as chat:
-            assert chat.app.prompt.attach(tmp_path / "notes.txt")
+            chat.app.prompt.attach_document(read_file(str(tmp_path / "notes.txt")))
             await chat.settle()
             count = chat.engine.last(Count)
             assert isinstance(count, Count) and count.text.startswith("The sea")
@@ -543,7 +544,7 @@ def test_foreign_text_is_neither_markup_nor_control(tmp_path: Path) -> None:
     async def body() -> None:
         loaded = replace(LOADED, name=HOSTILE, draft=HOSTILE, gpus=(HOSTILE,))
         async with chatting(tmp_path, loaded=loaded) as chat:
-            chat.app.prompt.paste(HOSTILE)
+            chat.app.prompt.pasted(HOSTILE)
             await chat.press("enter")
             chat.engine.reply(HOSTILE, HOSTILE)
             chat.engine.tell(Switched("lookup", OPTIONS, HOSTILE, HOSTILE))

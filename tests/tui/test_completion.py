@@ -6,12 +6,13 @@ import os
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 
 from app.chat.documents import Document
 from app.errors import SpecchatError
-from app.tui.prompt.commands import Call, call_in, message_in, nearest_command, unknown
-from app.tui.prompt.completion import Choice, Completer, fragment_at
-from app.tui.prompt.graphemes import end_of, start_of
+from app.tui.cells import end_of, shortened, start_of
+from app.tui.prompt.commands import Call, call_in, message_in, nearest_command, problem_with
+from app.tui.prompt.completion import Completer, Completion, fragment_at
 from app.tui.prompt.pastes import cleaned, dropped_files, is_large
 from app.tui.prompt.references import gather
 
@@ -30,9 +31,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def choices(line: str) -> list[Choice]:
+def choices(line: str) -> list[Completion]:
     fragment = fragment_at(0, line, len(line))
-    return [] if fragment is None else Completer().choices(fragment)
+    return [] if fragment is None else Completer().completions(fragment)
 
 
 def labels(line: str) -> list[str]:
@@ -148,8 +149,8 @@ def test_a_mistyped_command_names_its_neighbour() -> None:
     assert nearest_command("cmpare") == "compare"
     assert nearest_command("sess") == "sessions"
     assert nearest_command("zzzzzz") is None
-    assert "did you mean /compare?" in unknown("cmpare")
-    assert "did you mean" not in unknown("zzzzzz")
+    assert "did you mean /compare?" in str(problem_with(Call("cmpare", "")))
+    assert "did you mean" not in str(problem_with(Call("zzzzzz", "")))
 
 
 # Completions ------------------------------------------------------------------------------------
@@ -176,8 +177,8 @@ def test_a_completed_path_can_be_read_back(folder: Path) -> None:
 
 def test_only_what_goes_on_from_the_typing_takes_enter(folder: Path) -> None:
     """Else: "thanks @ort" is turned into a file that nobody meant."""
-    assert [(choice.follows, choice.exact) for choice in choices("@report.md")][:1] == [(True, True)]
-    assert [choice.follows for choice in choices("@rep")] == [True, False]
+    assert [(choice.continues, choice.exact) for choice in choices("@report.md")][:1] == [(True, True)]
+    assert [choice.continues for choice in choices("@rep")] == [True, False]
 
 
 def test_names_that_would_act_on_the_terminal_are_not_offered(folder: Path) -> None:
@@ -246,3 +247,12 @@ def test_neighbours_stay_apart() -> None:
     assert start_of("日本", 1) == 1
     assert start_of("👍👍", 1) == 1
     assert start_of("a\u200db", 2) == 2
+
+
+def test_a_long_name_keeps_its_end_and_fits() -> None:
+    """Else: two reports of one folder look alike, or a name pushes out what stands beside it."""
+    assert shortened("report.md", 12) == "report.md"
+    assert shortened("the report of the year.md", 12) == "the re…ar.md"
+    assert shortened("two\nlines\x1b[2J", 20) == "two lines[2J"
+    for width in range(3, 20):
+        assert cell_len(shortened("日本の長い名前の報告書.pdf", width)) <= width

@@ -135,13 +135,13 @@ def test_ctrl_c_asks_once_more_and_quit_does_not(tmp_path: Path) -> None:
     async def body() -> None:
         async with chatting(tmp_path) as chat:
             await chat.press("x", "ctrl+c", "ctrl+c")
-            assert "Press Ctrl+C again to quit." in chat.text and chat.app._exit is False
+            assert "Press Ctrl+C again to quit." in chat.text and chat.app.return_code is None
             await chat.press("left")
             assert "again to quit" not in chat.text
             await chat.press("ctrl+c")
-            assert chat.app._exit is False
+            assert chat.app.return_code is None
             await chat.press("ctrl+c")
-            assert chat.app._exit
+            assert chat.app.return_code is not None
         async with chatting(tmp_path) as chat:
             await chat.press("h", "i", "ctrl+q")
         async with chatting(tmp_path) as chat:
@@ -149,7 +149,7 @@ def test_ctrl_c_asks_once_more_and_quit_does_not(tmp_path: Path) -> None:
             assert chat.app.prompt.draft.text == "hi"
             await chat.press("ctrl+u")
             await command(chat, "/quit")
-            assert chat.app._exit
+            assert chat.app.return_code is not None
 
     run(body)
 

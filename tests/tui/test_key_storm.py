@@ -181,11 +181,11 @@ def test_keys_that_come_all_at_once_leave_the_chat(tmp_path: Path, seed: int) ->
         async with running(tmp_path, Answering(random.Random(seed)), NARROW) as app:
             type_ahead(app, "h", "i", "enter", "f2", "f5", "escape", "shift+f5", "escape", "ctrl+q")
             for _ in range(100):
-                if app._exit:
+                if app.return_code is not None:
                     break
                 await asyncio.sleep(0.05)
                 # A dialogue of the engine's may be in front.
-                if not app._exit and app.screen_stack and front(app) is not app.chat_screen:
+                if app.return_code is None and app.screen_stack and front(app) is not app.chat_screen:
                     type_ahead(app, "escape", "ctrl+q")
 
     run(body)

@@ -13,10 +13,10 @@ from rich.style import Style
 
 from app.tui.theme import token_style
 from app.tui.transcript import markdown as module
-from app.tui.transcript.colouring import Trail, TrailInk
-from app.tui.transcript.flow import Line
-from app.tui.transcript.markdown import MarkdownLines, markdown
-from app.tui.transcript.palette import NAMES, Palette
+from app.tui.transcript.colouring import OriginStyler, TokenSpans
+from app.tui.transcript.markdown import Frame, MarkdownLines
+from app.tui.transcript.rendering import NAMES, Palette
+from app.tui.transcript.wrapping import Line
 
 PALETTE = Palette(
     **{name: Style(bold=name == "strong", color=f"color({number})") for number, name in enumerate(NAMES)}
@@ -87,14 +87,16 @@ def test_what_grew_is_what_is_drawn_at_once(text: str, width: int, longest: int,
     rejected = {at: "¿no?" for at in data.draw(st.sets(st.sampled_from(range(len(pieces))), max_size=3))}
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "LONGEST", longest)
-        whole = MarkdownLines(width, PALETTE, ink=ink(Trail(pieces, names, sorted(rejected.items()))))
-        whole.draw(text)
-        trail = Trail()
-        grown = MarkdownLines(width, PALETTE, ink=ink(trail))
+        whole = MarkdownLines(
+            Frame(width, PALETTE, styler=styler(TokenSpans(pieces, names, sorted(rejected.items()))))
+        )
+        whole.render(text)
+        spans = TokenSpans()
+        grown = MarkdownLines(Frame(width, PALETTE, styler=styler(spans)))
         for index, piece in enumerate(pieces):
-            trail.add([piece], [names[index]], 0, rejected.get(index, ""))
-            grown.draw(trail.text.rstrip(), growing=True)
-        grown.draw(text)
+            spans.add([piece], [names[index]], 0, rejected.get(index, ""))
+            grown.render(spans.text.rstrip(), streaming=True)
+        grown.render(text)
     assert grown.lines == whole.lines
     assert "\u202e" not in shown(whole.lines)
 
@@ -111,11 +113,11 @@ def test_what_grew_is_what_is_drawn_at_once(text: str, width: int, longest: int,
     ],
 )
 def test_what_grows_letter_by_letter_is_what_is_drawn_at_once(text: str) -> None:
-    grown = MarkdownLines(30, PALETTE)
+    grown = MarkdownLines(Frame(30, PALETTE))
     for end in range(len(text)):
-        grown.draw(text[:end].rstrip(), growing=True)
-    grown.draw(text)
-    assert grown.lines == markdown(text, 30, PALETTE)
+        grown.render(text[:end].rstrip(), streaming=True)
+    grown.render(text)
+    assert grown.lines == at_once(text)
 
 
 @pytest.mark.parametrize(
@@ -134,9 +136,9 @@ def test_what_grows_letter_by_letter_is_what_is_drawn_at_once(text: str) -> None
 def test_accepted_text_is_marked_wherever_it_stands(text: str, marked: str) -> None:
     """Else: the model's own words pass for guesses, in lists, code and tables."""
     pieces = re.split("[«»]", text)
-    trail = Trail(pieces, [("plain", "lookup")[index % 2] for index in range(len(pieces))])
-    lines = MarkdownLines(60, PALETTE, ink=TrailInk(trail, "dark"))
-    lines.draw(trail.text)
+    spans = TokenSpans(pieces, [("plain", "lookup")[index % 2] for index in range(len(pieces))])
+    lines = MarkdownLines(Frame(60, PALETTE, styler=OriginStyler(spans, "dark")))
+    lines.render(spans.text)
     ground = token_style("lookup", "dark").bgcolor
     found = [
         text for line in lines.lines for text, style, _ in line.strip if style and style.bgcolor == ground
@@ -144,8 +146,14 @@ def test_accepted_text_is_marked_wherever_it_stands(text: str, marked: str) -> N
     assert "".join(found) == marked
 
 
-def ink(trail: Trail) -> TrailInk:
-    return TrailInk(trail, "dark", PALETTE.ghost)
+def at_once(text: str) -> list[Line]:
+    lines = MarkdownLines(Frame(30, PALETTE))
+    lines.render(text)
+    return lines.lines
+
+
+def styler(spans: TokenSpans) -> OriginStyler:
+    return OriginStyler(spans, "dark", PALETTE.rejected)
 
 
 def shown(lines: Sequence[Line]) -> str:

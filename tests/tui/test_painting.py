@@ -1,4 +1,4 @@
-"""What a growing answer costs the screen, and that what is saved there is not seen."""
+"""What a streaming answer costs the screen, and that what is saved there is not seen."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ async def looks_anew(chat: Chatting) -> None:
     """What is shown equals what is shown after all that was kept is forgotten."""
     await chat.settle()
     kept = painted(chat)
-    chat.app.transcript.forget()
+    chat.app.transcript.forget_painted()
     chat.app.transcript.refresh()
     chat.app.panel.refresh()
     assert painted(chat) == kept

@@ -16,7 +16,8 @@ from app.engine.events import ExpectedGain, Finished, Pass, Prefill, Tally
 from app.process.events import ProposerOption
 from app.session.figures import READY, EngineState, LiveFigures, PanelFigures
 from app.tui.panel.explain import ExplainScreen, explanations
-from app.tui.panel.panel import SpeculationPanel, title, why_lines
+from app.tui.panel.panel import SpeculationPanel, why_lines
+from app.tui.panel.parts import title
 from app.tui.panel.strip import SpeculationStrip, strip_lines
 from app.tui.theme import DARK, LIGHT, THEMES
 
@@ -246,7 +247,7 @@ def test_what_a_memory_that_cannot_be_cut_reads_again_is_said() -> None:
     found = {each.name: each for each in explanations(figures, "copied state")}["memory"]
     assert (
         found.value == "copied state"
-        and found.formula == "tokens read again: 9 behind drafts, 2,800 of the prompt"
+        and found.formula == "tokens read again: 9 after drafts, 2,800 of the prompt"
     )
     assert "had to be read again" in found.meaning
     quiet = {each.name: each for each in explanations(live().snapshot(), "snapshots")}["memory"]
@@ -464,10 +465,6 @@ def test_each_figure_is_explained_and_esc_closes(size: tuple[int, int]) -> None:
         text = "\n".join(screen_lines(pilot.app))
         assert "tokens/s  64.1" in text
         assert "= 109 ÷ 1.70" in text
-        made.record(entry(4, 4))
-        dialogue.show(made.snapshot())
-        await pilot.pause()
-        assert "= 114 ÷ 1.75" in "\n".join(screen_lines(pilot.app))
         await pilot.press("end")
         for _ in range(50):
             if "newest at the right" in "\n".join(screen_lines(pilot.app)):

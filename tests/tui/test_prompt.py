@@ -20,7 +20,7 @@ from app.chat.conversation import Question
 from app.chat.documents import Document
 from app.tui.prompt import history as stored
 from app.tui.prompt.area import PromptArea
-from app.tui.prompt.attachments import Chip
+from app.tui.prompt.attachments import Attachments, Chip
 from app.tui.prompt.editor import PromptEditor
 from app.tui.prompt.history import History
 from app.tui.prompt.meter import meter_text
@@ -62,10 +62,7 @@ class Host(App[None]):
     def on_prompt_area_command(self, message: PromptArea.Command) -> None:
         self.said.append(message)
 
-    def on_prompt_area_count_wanted(self, message: PromptArea.CountWanted) -> None:
-        self.said.append(message)
-
-    def on_prompt_area_problem(self, message: PromptArea.Problem) -> None:
+    def on_attachments_count_wanted(self, message: Attachments.CountWanted) -> None:
         self.said.append(message)
 
     @property
@@ -82,12 +79,13 @@ class Host(App[None]):
         return [(call.name, call.argument) for call in calls]
 
     @property
-    def problems(self) -> list[str]:
-        return [message.text for message in self.said if isinstance(message, PromptArea.Problem)]
+    def problem(self) -> str:
+        line = self.query_one("#prompt-problem", Static)
+        return str(line.render()) if line.display else ""
 
     @property
-    def counts(self) -> list[PromptArea.CountWanted]:
-        return [message for message in self.said if isinstance(message, PromptArea.CountWanted)]
+    def counts(self) -> list[Attachments.CountWanted]:
+        return [message for message in self.said if isinstance(message, Attachments.CountWanted)]
 
     @property
     def editor(self) -> PromptEditor:
@@ -250,7 +248,7 @@ def test_a_large_paste_becomes_a_chip_and_goes_to_the_model_whole(text: str) -> 
         assert (
             len(host.chips) == 1
             and "▣ pasted" in host.chips[0]
-            and ("1.0 MB" in host.chips[0] or "960 KB" in host.chips[0])
+            and ("1.0 MB" in host.chips[0] or "960.0 kB" in host.chips[0])
         )
         assert host.editor.text == ""
         whole = text.replace("\r", "\n")
@@ -373,16 +371,14 @@ def test_a_file_that_cannot_be_read_keeps_the_message(
     async def body(host: Host, pilot: Pilot[None]) -> None:
         await paste(host, pilot, "what is @[b]photo.png and @nothing.md")
         await pilot.press("enter")
-        assert host.questions == [] and "binary" in host.problems[0]
+        assert host.questions == [] and "[b]photo.png is a binary file" in host.problem
         assert host.editor.text == "what is @[b]photo.png and @nothing.md"
-        shown = str(host.query_one("#prompt-problem", Static).render())
-        assert "[b]photo.png is a binary file" in shown
         await pilot.press("ctrl+u", "h", "i", "space")
-        assert not host.query_one("#prompt-problem").display
+        assert not host.problem
         await paste(host, pilot, "@nothing.md @pete me@a.org")
         await pilot.press("enter")
         assert host.questions == [Question("hi @nothing.md @pete me@a.org")]
-        assert host.problems[1:] == ["There is no file nothing.md: sent as text."]
+        assert "There is no file nothing.md: it was sent as text." in host.problem
 
     run(body)
 
@@ -400,7 +396,7 @@ def test_a_dropped_file_is_attached(tmp_path: Path) -> None:
         await paste(host, pilot, str(tmp_path / "photo.png"))
         assert len(host.chips) == 1
         assert host.editor.text == str(tmp_path / "photo.png")
-        assert "binary" in str(host.query_one("#prompt-problem", Static).render())
+        assert "binary" in host.problem
 
     run(body)
 
@@ -433,7 +429,7 @@ def test_an_unknown_command_is_kept_and_explained() -> None:
     async def body(host: Host, pilot: Pilot[None]) -> None:
         await type_text(pilot, "/cmpare")
         await pilot.press("enter")
-        assert host.editor.text == "/cmpare" and "did you mean /compare?" in host.problems[0]
+        assert host.editor.text == "/cmpare" and "did you mean /compare?" in host.problem
         await pilot.press("home", "space", "enter")
         assert host.questions == [Question("/cmpare")]
 
@@ -448,7 +444,7 @@ def test_file_attaches_and_says_what_it_needs(tmp_path: Path, monkeypatch: pytes
     async def body(host: Host, pilot: Pilot[None]) -> None:
         host.area.start_attaching()
         await pilot.press("escape", "enter")
-        assert len(host.problems) == 1 and host.editor.text == "/file "
+        assert host.problem and host.editor.text == "/file "
         await type_text(pilot, "my")
         await pilot.press("enter")
         assert host.editor.text == "/file my report.md"
@@ -456,7 +452,7 @@ def test_file_attaches_and_says_what_it_needs(tmp_path: Path, monkeypatch: pytes
         assert host.area.draft == Question("", (Document("my report.md", "rivers"),))
         await type_text(pilot, "/file none.md")
         await pilot.press("enter")
-        assert host.editor.text == "/file none.md" and "no file" in host.problems[-1]
+        assert host.editor.text == "/file none.md" and "no file" in host.problem
         assert host.commands == []
 
     run(body)
@@ -589,7 +585,7 @@ def test_what_waited_comes_back_before_what_is_being_written() -> None:
         host.area.show_waiting(waiting)
         await pilot.pause()
         shown = str(host.query_one("#prompt-waiting", Static).content)
-        assert shown == "waits: First ▣ report.md\nwaits: ▣ report.md"
+        assert shown == "waiting: First ▣ report.md\nwaiting: ▣ report.md"
         await pilot.press("h", "i")
         host.area.take_back(waiting)
         host.area.show_waiting(())

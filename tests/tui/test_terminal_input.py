@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 
 from textual import events
-from textual._xterm_parser import XTermParser
 
 from app.chat.gate import clean
 from app.tui.terminal_input import PasteParser, teach_input
+from app.tui.textual_private import XTermParser
 
 PIECES = (
     "a",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 
 import pytest
 from textual.app import App, ComposeResult
@@ -94,12 +95,12 @@ def test_text_that_would_act_on_the_terminal_or_the_app_is_only_shown() -> None:
         transcript.ask(Question(HARM, (Document(HARM, HARM),)))
         transcript.begin_answer()
         transcript.extend([step([HARM])])
-        growing = view(transcript)
+        streaming = view(transcript)
         transcript.end_answer(answered(HARM + "\n\n<div>raw</div>\n\n```\n" + HARM + "\n```"))
         transcript.note(HARM, "error")
         done = view(transcript)
         await pilot.pause()
-        for shown in (growing, done):
+        for shown in (streaming, done):
             assert not set("\x1b\x07\x9b\u202e") & set(shown)
             assert "[/INST] [@click=app.quit]x[/] <b>bold</b>" in shown
         assert "<div>raw</div>" in done
@@ -177,7 +178,7 @@ def test_thoughts_are_folded_and_can_be_read() -> None:
     with_transcript(body)
 
 
-def test_colours_show_origins_and_ghosts_with_a_legend_at_the_newest_answer_only() -> None:
+def test_colours_show_origins_and_rejected_drafts_with_a_legend_at_the_newest_answer_only() -> None:
     """Else: a person takes guesses for the model's words, or cannot read the colours."""
 
     async def body(transcript: Transcript, pilot: Pilot[None]) -> None:
@@ -228,7 +229,7 @@ def test_who_scrolled_up_is_never_pulled_away() -> None:
         transcript.show(long_conversation(30))
         transcript.ask(Question("Go."))
         transcript.begin_answer()
-        transcript.extend([step([f"growing line {number}\n"]) for number in range(30)])
+        transcript.extend([step([f"streaming line {number}\n"]) for number in range(30)])
         transcript.focus()
         for _ in range(2):
             await pilot.press("pageup")
@@ -240,8 +241,6 @@ def test_who_scrolled_up_is_never_pulled_away() -> None:
         markdown = "<think>" + "hidden\n" * 40 + "</think>" + "- grown\n\n" * 40
         transcript.end_answer(answered(markdown, figures=FIGURES))
         transcript.note("Something happened.")
-        transcript.mark_unsent(3)
-        transcript.mark_unsent(25)
         transcript.toggle_thoughts()
         await pilot.pause()
         assert rows(transcript)[:-1] == before
@@ -335,13 +334,12 @@ def test_what_is_not_sent_any_more_is_marked_once() -> None:
     """Else: a person wonders why the model forgot what still stands on the screen."""
 
     async def body(transcript: Transcript, pilot: Pilot[None]) -> None:
-        transcript.show(long_conversation(3))
-        transcript.mark_unsent(2)
+        transcript.show(replace(long_conversation(3), unsent=2))
         shown = view(transcript)
-        assert shown.count("not sent any more") == 1
-        assert shown.index("answer 1") < shown.index("not sent") < shown.index("question 2")
-        transcript.mark_unsent(0)
-        assert "not sent" not in view(transcript)
+        assert shown.count("no longer sent") == 1
+        assert shown.index("answer 1") < shown.index("no longer sent") < shown.index("question 2")
+        transcript.show(long_conversation(3))
+        assert "no longer sent" not in view(transcript)
 
     with_transcript(body, size=(80, 50))
 
@@ -352,7 +350,7 @@ def test_an_answer_that_was_cut_goes_on_where_it_ended() -> None:
     async def body(transcript: Transcript, pilot: Pilot[None]) -> None:
         cut = answered("Once upon", "crashed", FIGURES)
         transcript.show(Conversation((Exchange(Question("Go."), cut),)))
-        assert "cut short, Ctrl+L goes on" in view(transcript)
+        assert "cut short, Ctrl+L continues" in view(transcript)
         transcript.begin_answer(cut)
         transcript.extend([step([" a time"])])
         assert "Once upon a time" in view(transcript) and "crashed" not in view(transcript)

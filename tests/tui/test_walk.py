@@ -218,7 +218,7 @@ class Walk(RuleBasedStateMachine):
         assert changed <= self.meant, (changed, self.meant)
         self.meant = {self.app.keeper.identity}
         prompt, chat = self.app.prompt, self.app.chat
-        here = f"{self.stored} {chat.queued} {chat.conversation} {prompt.draft} {prompt._aside}"
+        here = f"{self.stored} {chat.queued} {chat.conversation} {prompt.draft} {prompt._draft._aside}"
         assert [word for word in self.words if word not in here] == []
 
     def chats(self) -> dict[str | None, str]:

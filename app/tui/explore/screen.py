@@ -21,6 +21,7 @@ from app.tui.explore.scenarios import LONGEST, PRESETS, Curve, Situation, given,
 from app.tui.explore.simulation import ENOUGH, Simulation
 from app.tui.explore.slider import Choice, Line, Slider
 from app.tui.explore.words import SPEEDUP, TOKENS, arithmetic, sentence, speedup_line, tokens_line, width_note
+from app.tui.textual_private import rename_binding
 
 # Steps a second of the rounds that run. Once a step plays more rounds than can be followed, figures are
 # redrawn at every second step and cells at every fourth: no eye sees more, and a model may want the CPU.
@@ -83,7 +84,7 @@ class ExploreScreen(Dialogue[None]):
         self._given = given(alpha, k, draft_cost, first, proposer, name)
         own = () if self._given.preset in PRESETS else (self._given.preset,)
         self._presets = (*own, *PRESETS)
-        self._bindings.key_to_bindings["m"] = [Binding("m", "given", name.removesuffix(" here"))]
+        rename_binding(self, "m", name.removesuffix(" here"))
         self._runs = running
         self._seed = self._steps = 0
         self._now = self._beginning()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.tui.explore.scenarios import LONGEST, Situation
 from app.tui.explore.simulation import Estimate
-from app.tui.panel.drawing import UNKNOWN, percent
+from app.tui.numbers import UNKNOWN, percent
 
 TOKENS, SPEEDUP = "tokens/pass", "speedup"
 # Speedups this near to 1 are no gain and no loss.

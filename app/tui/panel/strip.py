@@ -2,85 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from textual.content import Content
 from textual.message import Message
-from textual.strip import Strip
-from textual.theme import Theme
-from textual.widget import Widget
 
-from app.session.figures import READY, EngineState, PanelFigures
-from app.tui.panel.drawing import bar, percent, rate, ratio, sparkline, whole
-from app.tui.panel.panel import (
-    changed_rows,
+from app.session.figures import EngineState, PanelFigures
+from app.tui.numbers import bar, percent, rate, ratio, sparkline, whole
+from app.tui.panel.parts import (
+    FigureLines,
     draft_length,
-    painted,
+    muted,
     progress,
-    settings_theme,
     speedup_part,
     state_text,
     title,
 )
 
 _GAP = 2
-# Room for "writing · 12,345 tokens", kept free so that nothing moves as the number grows.
+# Room for "writing · 12,345 tokens", so that nothing moves as the number grows.
 _DOING = 23
 # A sparkline of fewer columns says nothing.
 _SHORTEST = 4
 _LONGEST = 16
 
 
-class SpeculationStrip(Widget):
-    """How fast it is and against what; what the proposer is doing. A click asks for the whole panel."""
+class SpeculationStrip(FigureLines, can_focus=False):
+    """How fast a reply comes and against what, and what the proposer is doing. A click asks for the panel."""
 
-    ALLOW_SELECT = False
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text("utf-8")
 
     class Pressed(Message):
         """The whole panel is wanted."""
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
-        super().__init__(id=id, classes=classes)
-        self._figures = PanelFigures()
-        self._state = READY
-        self._lines: list[Content] = []
-
-    def on_mount(self) -> None:
-        self.app.theme_changed_signal.subscribe(self, self._restyle)
-
     def on_click(self) -> None:
         self.post_message(self.Pressed())
 
-    def on_resize(self) -> None:
-        self._draw()
-
     def show(self, figures: PanelFigures, state: EngineState) -> None:
-        """Show these in place of what was shown, in one refresh."""
-        self._figures, self._state = figures, state
-        self._draw()
+        """Show these instead, in one refresh."""
+        self.figures, self.state = figures, state
+        self.draw()
 
-    def render_line(self, y: int) -> Strip:
-        """One of the two lines."""
-        width, style = self.content_size.width, self.visual_style
-        return painted(self._lines[y], width, style) if self._lines else Strip.blank(width, style.rich_style)
-
-    def _draw(self) -> None:
-        width = self.content_size.width
-        before = self._lines
-        self._lines = strip_lines(self._figures, self._state, width, settings_theme(self.app.theme))
-        if not before:
-            self.refresh()
-        elif changed := changed_rows(before, self._lines, width):
-            self.refresh(*changed)
-
-    def _restyle(self, _: Theme) -> None:
-        self._draw()
-        self.refresh()
+    def lines(self, width: int, height: int) -> list[Content]:
+        return strip_lines(self.figures, self.state, width, self.settings_theme)
 
 
 def strip_lines(figures: PanelFigures, state: EngineState, width: int, theme: str) -> list[Content]:
-    """Two lines, neither wider than `width` cells; what matters least is left out first."""
+    """Two lines, neither wider than `width` cells. What matters least is left out first."""
     lines = [_speed_line(figures, width, theme), _second_line(figures, state, width)]
     return [line.truncate(width, ellipsis=True) for line in lines]
 
@@ -88,14 +57,14 @@ def strip_lines(figures: PanelFigures, state: EngineState, width: int, theme: st
 def _speed_line(figures: PanelFigures, width: int, theme: str) -> Content:
     name = title(figures, theme)
     length = draft_length(figures.setting, figures.fixed_k)
-    proposer = name + Content.assemble((f" · {length}", "$muted"))
-    now = Content.assemble((f", now {whole(figures.last_k):>2}", "$muted"))
+    proposer = name + muted(f" · {length}")
+    now = muted(f", now {whole(figures.last_k):>2}")
     speed = Content.assemble((rate(figures.tokens_per_second), "bold $accent"), " tok/s")
     gain, against = speedup_part(figures, ""), speedup_part(figures)
     told = against
     if not figures.plain and figures.speedup is not None:
         measured = f" ({rate(figures.plain_tokens_per_second).strip()} measured here)"
-        told = against + Content.assemble((measured, "$muted"))
+        told = against + muted(measured)
     most = proposer if figures.plain else proposer + now
     for parts in ((most, speed, told), (most, speed, against), (proposer, speed, gain), (name, speed, gain)):
         line = _joined(parts)
@@ -127,9 +96,9 @@ def _second_line(figures: PanelFigures, state: EngineState, width: int) -> Conte
     return _joined(shown)
 
 
-def _drawn(course: str, columns: int) -> Content:
-    return Content.assemble(" ", (course.rjust(columns), "$accent"))
+def _drawn(line: str, columns: int) -> Content:
+    return Content.assemble(" ", (line.rjust(columns), "$accent"))
 
 
-def _joined(parts: tuple[Content, ...] | list[Content]) -> Content:
+def _joined(parts: Sequence[Content]) -> Content:
     return Content(" " * _GAP).join(parts)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rich.filesize import decimal
 from textual import events
 from textual.containers import VerticalScroll
 from textual.content import Content
@@ -14,11 +15,15 @@ from textual.message import Message
 from textual.widgets import Static
 
 from app.chat.documents import Document
-from app.chat.gate import clean
+from app.tui.cells import shortened
+from app.tui.numbers import counted
+from app.tui.prompt.editor import EditorHost, PromptEditor
+from app.tui.prompt.pastes import fits_editor
+from app.tui.prompt.viewer import DocumentViewer
 
 PASTED = "pasted text"
 _PASTED_NAME = re.compile(rf"{PASTED}( \d+)?")
-# Beyond it, counting words would hold up the keys.
+# In a longer text, counting words would hold up the keys.
 _MOST_COUNTED = 4_000_000
 _LONGEST_NAME = 36
 _REMOVE = "×"
@@ -26,7 +31,7 @@ _REMOVE = "×"
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
-    """A document on its way. identity: not given twice. tokens: None until they were counted."""
+    """An attached document. identity: never given twice. tokens: None until they are counted."""
 
     identity: int
     document: Document
@@ -39,67 +44,26 @@ class Attachment:
     @property
     def label(self) -> str:
         """The document's name, short enough for a line; a first paste is called "pasted"."""
-        if self.document.name == PASTED:
-            return "pasted"
-        name = clean(self.document.name).replace("\n", " ")
-        if len(name) <= _LONGEST_NAME:
-            return name
-        # The end tells files apart, and has the extension.
-        return name[: _LONGEST_NAME - 17] + "…" + name[-16:]
+        return "pasted" if self.document.name == PASTED else shortened(self.document.name, _LONGEST_NAME)
 
     @property
     def figures(self) -> str:
-        """Words; size of a paste, or of what is too large to count; tokens when they are known."""
-        parts = []
-        words = word_count(self.document.text)
-        if words is not None:
-            parts.append("1 word" if words == 1 else f"{words:,} words")
-        if self.pasted or words is None:
-            parts.append(size_of(len(self.document.text.encode("utf-8", "replace"))))
+        """Words; the size of a paste, or of a text too long to count; tokens once they are known."""
+        text = self.document.text
+        countable = len(text) <= _MOST_COUNTED
+        parts = [counted(len(text.split()), "word")] if countable else []
+        if self.pasted or not countable:
+            parts.append(decimal(len(text.encode("utf-8", "replace"))))
         figures = ", ".join(parts)
         return figures if self.tokens is None else f"{figures} · {self.tokens:,} tokens"
 
 
-def word_count(text: str) -> int | None:
-    """How many words; None where the text is so long that only its size matters."""
-    return len(text.split()) if len(text) <= _MOST_COUNTED else None
-
-
-def size_of(count: int) -> str:
-    """Bytes as people read them."""
-    if count < 1000:
-        return "1 byte" if count == 1 else f"{count} bytes"
-    if count < 999_500:
-        return f"{count / 1000:.0f} KB"
-    return f"{count / 1_000_000:.1f} MB"
-
-
 class Chip(Static, can_focus=True):
-    """An attachment's line."""
+    """The line of an attachment."""
 
-    class Removed(Message):
-        """The chip is to go."""
-
-        def __init__(self, chip: Chip) -> None:
-            self.chip = chip
-            super().__init__()
-
-    class Opened(Message):
-        """The chip's text is to be seen."""
-
-        def __init__(self, chip: Chip) -> None:
-            self.chip = chip
-            super().__init__()
-
-    class Left(Message):
-        """The focus is to move: `step` chips on, 0 back to the editor. character: typed meanwhile."""
-
-        def __init__(self, chip: Chip, step: int, character: str = "") -> None:
-            self.chip, self.step, self.character = chip, step, character
-            super().__init__()
-
-    def __init__(self, attachment: Attachment) -> None:
+    def __init__(self, attachment: Attachment, attachments: Attachments) -> None:
         super().__init__(markup=False)
+        self._attachments = attachments
         self.attachment = attachment
         self._line: Content = _line_of(attachment)
 
@@ -117,17 +81,17 @@ class Chip(Static, can_focus=True):
 
     def on_key(self, event: events.Key) -> None:
         if event.key in ("delete", "backspace"):
-            self.post_message(self.Removed(self))
+            self._attachments.remove_focused(self)
         elif event.key in ("enter", "space"):
-            self.post_message(self.Opened(self))
+            self._attachments.open(self)
         elif event.key in ("up", "left"):
-            self.post_message(self.Left(self, -1))
+            self._attachments.leave(self, -1)
         elif event.key in ("down", "right"):
-            self.post_message(self.Left(self, 1))
+            self._attachments.leave(self, 1)
         elif event.key == "escape":
-            self.post_message(self.Left(self, 0))
+            self._attachments.leave(self, 0)
         elif event.is_printable and event.character and not event.key.startswith("alt+"):
-            self.post_message(self.Left(self, 0, event.character))
+            self._attachments.leave(self, 0, event.character)
         else:
             return
         event.stop()
@@ -135,9 +99,9 @@ class Chip(Static, can_focus=True):
     def on_click(self, event: events.Click) -> None:
         event.stop()
         if event.x >= self._line.cell_length - 1:
-            self.post_message(self.Removed(self))
+            self._attachments.remove_focused(self)
         elif event.chain == 2:
-            self.post_message(self.Opened(self))
+            self._attachments.open(self)
 
 
 def _line_of(attachment: Attachment) -> Content:
@@ -147,61 +111,101 @@ def _line_of(attachment: Attachment) -> Content:
 
 
 class Attachments(VerticalScroll, can_focus=False):
-    """The chips, one a line; the last ones are in view."""
+    """The chips, one a line, scrolled to the last ones. The focus goes from them to the editor."""
 
     DEFAULT_CSS = Path(__file__).with_name("attachments.tcss").read_text("utf-8")
 
-    def __init__(self) -> None:
+    @dataclass
+    class CountWanted(Message):
+        """The tokens of an attachment's text are to be counted, and given to `set_tokens`."""
+
+        identity: int
+        text: str
+
+    def __init__(self, host: EditorHost, editor: PromptEditor) -> None:
         super().__init__()
-        self._chips: list[Chip] = []
-        self._made = 0
+        self._host, self._editor = host, editor
+        # A removed chip stays mounted for a moment: keys that come in that time find it missing here.
+        self.chips: list[Chip] = []
+        self._identities = itertools.count(1)
 
     @property
     def documents(self) -> tuple[Document, ...]:
-        return tuple(chip.attachment.document for chip in self._chips)
+        return tuple(chip.attachment.document for chip in self.chips)
 
-    @property
-    def chips(self) -> tuple[Chip, ...]:
-        return tuple(self._chips)
-
-    def add(self, document: Document) -> Attachment:
-        """Attach a document; its identity is new."""
-        self._made += 1
-        attachment = Attachment(self._made, document)
-        chip = Chip(attachment)
-        self._chips.append(chip)
+    def add(self, document: Document) -> None:
+        """Attach a document, and have its tokens counted."""
+        attachment = Attachment(next(self._identities), document)
+        chip = Chip(attachment, self)
+        self.chips.append(chip)
         # A paste may still be on its way when the app ends, and then nothing can be shown.
         if self.is_attached:
             self.mount(chip)
             self.call_after_refresh(chip.scroll_visible, animate=False)
-        self.display = True
-        return attachment
+        self._changed()
+        self.post_message(self.CountWanted(attachment.identity, document.text))
 
-    def remove_chip(self, chip: Chip) -> Chip | None:
-        """Take a chip away; the one that then stands at its place, or the last."""
-        place = self._chips.index(chip)
-        self._chips.remove(chip)
+    def replace(self, documents: tuple[Document, ...]) -> None:
+        """Attach these documents and no others."""
+        if documents == self.documents:
+            return
+        for chip in [*self.chips]:
+            self.remove_chip(chip)
+        for document in documents:
+            self.add(document)
+
+    def remove_chip(self, chip: Chip) -> None:
+        """Take an attachment away."""
+        self.chips.remove(chip)
         chip.remove()
-        self.display = bool(self._chips)
-        return self._chips[min(place, len(self._chips) - 1)] if self._chips else None
+        self._changed()
 
-    def take(self, documents: Iterable[Document]) -> list[Attachment]:
-        """Hold these documents and no others; what was added for that."""
-        self.empty()
-        return [self.add(document) for document in documents]
+    def enter(self, remove: bool) -> bool:
+        """Focus the last attachment, or remove it; False without one."""
+        if not self.chips:
+            return False
+        if remove:
+            self.remove_chip(self.chips[-1])
+        else:
+            self.chips[-1].focus()
+        return True
 
-    def empty(self) -> None:
-        for chip in self._chips:
-            chip.remove()
-        self._chips.clear()
-        self.display = False
+    def remove_focused(self, chip: Chip) -> None:
+        """Take an attachment away, and focus the next one."""
+        if chip in self.chips:
+            place = self.chips.index(chip)
+            self.remove_chip(chip)
+            self._focus(min(place, len(self.chips) - 1))
 
-    def neighbour(self, chip: Chip, step: int) -> Chip | None:
-        """The chip `step` places on; the first before the first; None beyond the last, and for step 0."""
-        place = max(0, self._chips.index(chip) + step)
-        return self._chips[place] if step and place < len(self._chips) else None
+    def open(self, chip: Chip) -> None:
+        """Put a pasted text back into the editor, if it fits; show any other text."""
+        if chip not in self.chips:
+            return
+        attachment, text = chip.attachment, chip.attachment.document.text
+        if attachment.pasted and fits_editor(self._editor.text + text):
+            self.remove_chip(chip)
+            self._editor.focus()
+            self._editor.type_in(text)
+        else:
+            self.app.push_screen(DocumentViewer(attachment.label, attachment.figures, text))
+
+    def leave(self, chip: Chip, step: int, character: str = "") -> None:
+        """Focus the chip before (-1) or after (1), the editor beyond the last or for 0; type there."""
+        if chip in self.chips:
+            self._focus(max(0, self.chips.index(chip) + step) if step else -1)
+            if character:
+                self._editor.type_in(character)
 
     def set_tokens(self, identity: int, tokens: int | None) -> None:
-        for chip in self._chips:
+        """Show how many tokens an attachment has, if it is still there."""
+        for chip in self.chips:
             if chip.attachment.identity == identity:
                 chip.show(replace(chip.attachment, tokens=tokens))
+
+    def _focus(self, place: int) -> None:
+        """Focus the chip at that place, the editor where there is none."""
+        (self.chips[place] if 0 <= place < len(self.chips) else self._editor).focus()
+
+    def _changed(self) -> None:
+        self.display = bool(self.chips)
+        self._host.update_hints()

@@ -10,15 +10,15 @@ from app.tui.actions import ACTIONS, Action
 
 COMMANDS: dict[str, Action] = {action.slash: action for action in ACTIONS if action.slash}
 
-AS_MESSAGE = "A message that begins with / is sent with a space before it."
-# A word with a second slash in it is a path, and a text.
+_AS_MESSAGE = "To send a message that begins with /, type a space before it."
+# A word with a second slash in it is a path, and so a message.
 _CALL = re.compile(r"/(?P<word>[^\s/]*)(?:\s+(?P<argument>.*))?", re.DOTALL)
 _ESCAPED = re.compile(r"//\S| /")
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A command as typed: the word after the slash, which may be none of ours, and what follows it."""
+    """A command as typed: the word after the slash, which may be unknown, and what follows it."""
 
     word: str
     argument: str
@@ -33,16 +33,21 @@ def call_in(text: str) -> Call | None:
 
 
 def message_in(text: str) -> str:
-    """The message that a prompt is: one slash, or a space, before a slash says that it is no command."""
+    """A prompt as a message: without the slash or space that kept it from being a command."""
     text = text.strip("\n").rstrip()
     return text[1:] if _ESCAPED.match(text) else text
 
 
-def unknown(word: str) -> str:
-    """What to say of a word that is no command."""
-    near = nearest_command(word)
-    guess = f"; did you mean /{near}?" if near else "."
-    return f"There is no command /{word}{guess} {AS_MESSAGE}"
+def problem_with(call: Call) -> str | None:
+    """Why this command cannot be run, as a sentence; None where it can."""
+    action = COMMANDS.get(call.word.casefold())
+    if action is None:
+        near = nearest_command(call.word)
+        guess = f"; did you mean /{near}?" if near else "."
+        return f"There is no command /{call.word}{guess} {_AS_MESSAGE}"
+    if call.argument and not action.takes:
+        return f"/{action.slash} takes nothing after it. {_AS_MESSAGE}"
+    return "Which file? Type /file and its path." if action.slash == "file" and not call.argument else None
 
 
 def nearest_command(word: str) -> str | None:

@@ -1,4 +1,4 @@
-"""What Tab can complete: slash commands, and files after @ or /file. Nothing here knows the screen."""
+"""What Tab can complete: slash commands and what follows them, and files after @ or /file. No screen here."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from app.chat.gate import clean
 from app.tui.prompt.commands import COMMANDS
 from app.tui.prompt.references import SIGN, expanded
 
-MOST_CHOICES = 40
+MOST_COMPLETIONS = 40
 # A folder of any size, on a disk of any speed, must not hold up the keys.
 _MOST_ENTRIES = 50_000
 _LONGEST_SECONDS = 0.15
@@ -26,10 +26,9 @@ _OPEN_REFERENCE = re.compile(SIGN + r'(?:"(?P<quoted>[^"]*)|(?P<plain>[^\s"]*))$
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """What is being typed before the cursor. start: the column from which a choice replaces it.
+    """What is being typed before the cursor, from column `start` on.
 
-    text: without its sign. sign: "/" for a command, "@" for a file, "" for what follows a command, whose
-    word is `command`.
+    text: without its sign. sign: "/" for a command, "@" for a file, "" for what follows `command`.
     """
 
     start: int
@@ -40,27 +39,25 @@ class Fragment:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """One completion. insert: what takes the fragment's place. follows: it goes on from what was typed.
-    exact: it is what was typed."""
+class Completion:
+    """What can take a fragment's place.
+
+    insert: the text that does. continues: whether it begins with what was typed. exact: whether it is that.
+    """
 
     label: str
     detail: str
     insert: str
-    follows: bool
+    continues: bool
     exact: bool
 
 
-class _Entry(NamedTuple):
-    """In the order in which entries are shown."""
+class _FolderEntry(NamedTuple):
+    """Sorts as shown: folders first, then by name."""
 
     is_file: bool
     folded: str
     name: str
-
-    @property
-    def is_folder(self) -> bool:
-        return not self.is_file
 
 
 def fragment_at(row: int, line: str, column: int) -> Fragment | None:
@@ -80,25 +77,30 @@ def fragment_at(row: int, line: str, column: int) -> Fragment | None:
 
 
 class Completer:
-    """Finds completions. A folder is read once, until `forget`: each key is then quick in a large one."""
+    """Finds completions. It reads a folder once, until `forget`, so that each key is quick in a large one."""
 
     def __init__(self) -> None:
-        self._listings: dict[str, list[_Entry]] = {}
+        self._listings: dict[str, list[_FolderEntry]] = {}
 
-    def choices(self, fragment: Fragment) -> list[Choice]:
-        """The completions, likeliest first: what goes on from what was typed, folders, and by name."""
+    def completions(self, fragment: Fragment) -> list[Completion]:
+        """The completions: those that continue what was typed first, then folders first, then by name."""
+        typed = fragment.text
         if fragment.sign == "/":
-            return _command_choices(fragment.text)
+            return [
+                Completion(action.usage, action.summary, f"/{word} ", True, word == typed)
+                for word, action in COMMANDS.items()
+                if word.startswith(typed.casefold())
+            ]
         if fragment.sign or fragment.command == "file":
-            return self._file_choices(fragment)
-        words, typed = COMMANDS[fragment.command].choices, fragment.text
-        return [Choice(word, "", word, True, word == typed) for word in words if word.startswith(typed)]
+            return self._files(fragment)
+        words = COMMANDS[fragment.command].choices
+        return [Completion(word, "", word, True, word == typed) for word in words if word.startswith(typed)]
 
     def forget(self) -> None:
-        """Folders may have changed."""
+        """Read folders again: they may have changed."""
         self._listings.clear()
 
-    def _file_choices(self, fragment: Fragment) -> list[Choice]:
+    def _files(self, fragment: Fragment) -> list[Completion]:
         text = "~/" if fragment.text == "~" else fragment.text
         cut = max(text.rfind("/"), text.rfind(os.sep)) + 1
         folder, name = text[:cut], text[cut:]
@@ -107,40 +109,28 @@ class Completer:
             self._listings[where] = _listing(where)
         wanted, hidden = name.casefold(), name.startswith(".")
         seen = [entry for entry in self._listings[where] if entry.name.startswith(".") == hidden]
-        ahead = (entry for entry in seen if entry.folded.startswith(wanted))
-        within = (
-            entry for entry in seen if wanted in entry.folded[1:] and not entry.folded.startswith(wanted)
-        )
+        starting = (entry for entry in seen if entry.folded.startswith(wanted))
+        within = (entry for entry in seen if entry.folded.find(wanted) > 0)
         return [
-            _file_choice(fragment, folder, entry, name)
-            for entry in itertools.islice(itertools.chain(ahead, within), MOST_CHOICES)
+            _file_completion(fragment, folder, entry, name)
+            for entry in itertools.islice(itertools.chain(starting, within), MOST_COMPLETIONS)
         ]
 
 
-def _command_choices(typed: str) -> list[Choice]:
-    return [
-        Choice(action.usage, action.summary, f"/{word} ", True, word == typed)
-        for word, action in COMMANDS.items()
-        if word.startswith(typed.casefold())
-    ]
-
-
-def _file_choice(fragment: Fragment, folder: str, entry: _Entry, typed: str) -> Choice:
-    label = entry.name + ("/" if entry.is_folder else "")
-    path = folder + label
+def _file_completion(fragment: Fragment, folder: str, entry: _FolderEntry, typed: str) -> Completion:
+    label = entry.name if entry.is_file else f"{entry.name}/"
+    insert = folder + label
     if fragment.sign:
-        quote = '"' if fragment.quoted or re.search(r"\s", path) else ""
-        insert = f"@{quote}{path}" + ("" if entry.is_folder else f"{quote} ")
-    else:
-        insert = path
-    follows = entry.folded.startswith(typed.casefold())
-    return Choice(label, "", insert, follows, typed == entry.name and not entry.is_folder)
+        quote = '"' if fragment.quoted or re.search(r"\s", insert) else ""
+        insert = f"@{quote}{insert}" + (f"{quote} " if entry.is_file else "")
+    continues = entry.folded.startswith(typed.casefold())
+    return Completion(label, "", insert, continues, typed == entry.name and entry.is_file)
 
 
-def _listing(folder: str) -> list[_Entry]:
-    """A folder's entries, folders first; none where it cannot be read, not all where it is endless."""
+def _listing(folder: str) -> list[_FolderEntry]:
+    """A folder's entries in their order; none where it cannot be read, not all where it is endless."""
     deadline = time.monotonic() + _LONGEST_SECONDS
-    entries: list[_Entry] = []
+    entries: list[_FolderEntry] = []
     try:
         with os.scandir(folder) as scan:
             for count, entry in enumerate(scan):
@@ -149,7 +139,7 @@ def _listing(folder: str) -> list[_Entry]:
                 name = entry.name
                 # A name with controls or quotes could be shown or typed only as another.
                 if '"' not in name and "\n" not in name and clean(name) == name:
-                    entries.append(_Entry(not _is_folder(entry), name.casefold(), name))
+                    entries.append(_FolderEntry(not _is_folder(entry), name.casefold(), name))
     except (OSError, ValueError):
         return []
     return sorted(entries)

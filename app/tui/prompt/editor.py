@@ -1,7 +1,7 @@
 """The prompt's editor: a TextArea whose cursor steps over whole characters, and whose Enter sends.
 
-It tells its host of what was done by calls, not by messages: a message would be handled after the next key,
-and text typed in a hurry would be lost or sent with the wrong prompt.
+It calls its host directly. A message would be handled only after the next key, and text that is typed in a
+hurry would be lost, or sent with the wrong prompt.
 """
 
 from __future__ import annotations
@@ -12,54 +12,39 @@ from typing import Literal, Protocol
 from rich.style import Style
 from rich.text import Text
 from textual import events
+from textual.binding import Binding
 from textual.widgets import TextArea
-from textual.widgets.text_area import Edit, EditResult, Location
+from textual.widgets.text_area import Edit, EditResult, Location, Selection
 
 from app.chat.gate import clean
-from app.tui.prompt.graphemes import end_of, start_of
+from app.tui.cells import end_of, start_of
+from app.tui.textual_private import restart_blink
 
-_ACTIONS = {
-    "up": "cursor_up",
-    "down": "cursor_down",
-    "left": "cursor_left",
-    "right": "cursor_right",
-    "ctrl+left,alt+left,alt+b": "cursor_word_left",
-    "ctrl+right,alt+right,alt+f": "cursor_word_right",
-    "home,ctrl+a": "cursor_line_start",
-    "end,ctrl+e": "cursor_line_end",
-    "ctrl+home": "cursor_text_start",
-    "ctrl+end": "cursor_text_end",
-    "shift+up": "cursor_up(True)",
-    "shift+down": "cursor_down(True)",
-    "shift+left": "cursor_left(True)",
-    "shift+right": "cursor_right(True)",
-    "ctrl+shift+left": "cursor_word_left(True)",
-    "ctrl+shift+right": "cursor_word_right(True)",
-    "shift+home": "cursor_line_start(True)",
-    "shift+end": "cursor_line_end(True)",
-    "ctrl+shift+a,super+a": "select_all",
-    "backspace,shift+backspace": "delete_left",
-    "delete,ctrl+d": "delete_right",
-    "ctrl+w,ctrl+backspace,alt+backspace": "delete_word_left",
-    "ctrl+delete,alt+delete,alt+d": "delete_word_right",
-    "ctrl+u,super+backspace": "delete_to_start_of_line",
-    "ctrl+k": "delete_to_end_of_line_or_delete_line",
-    "ctrl+shift+k": "delete_line",
-    "ctrl+x,super+x": "cut",
-    "super+c": "copy",
-    "ctrl+v": "paste",
-    "alt+z,ctrl+underscore,super+z": "undo",
-    "ctrl+y,super+y": "redo",
+# Keys of TextArea that the app has for something else.
+_KEYS_OF_THE_APP = {"f6", "f7", "ctrl+c", "ctrl+z", "pageup", "pagedown"}
+# Keys of other editors, and those that terminals send for them.
+_MORE_KEYS = (
+    ("alt+left,alt+b", "cursor_word_left", ""),
+    ("alt+right,alt+f", "cursor_word_right", ""),
+    ("ctrl+home", "cursor_text_start", ""),
+    ("ctrl+end", "cursor_text_end", ""),
+    ("ctrl+shift+a,super+a", "select_all", ""),
+    ("shift+backspace", "delete_left", ""),
+    ("ctrl+delete,alt+d", "delete_word_right", ""),
+    ("alt+z,ctrl+underscore", "undo", ""),
+)
+_ACTION_OF = {
+    binding.key: binding.action
+    for binding in Binding.make_bindings([*TextArea.BINDINGS, *_MORE_KEYS])
+    if binding.key not in _KEYS_OF_THE_APP
 }
-_ACTION_OF = {key: action for keys, action in _ACTIONS.items() for key in keys.split(",")}
-
 
 # Each breaks the line; some terminals send one, some another.
 NEWLINE_KEYS = frozenset({"ctrl+j", "alt+enter", "shift+enter", "shift+\r", "alt+\r"})
 
 
 class EditorHost(Protocol):
-    """What the editor needs of the widget that it stands in."""
+    """What the editor needs of the widget that it is part of."""
 
     def submit(self) -> None:
         """Enter was pressed."""
@@ -68,7 +53,7 @@ class EditorHost(Protocol):
         """Show an earlier (-1) or later (1) prompt; False where there is none."""
 
     def list_key(self, key: str) -> bool:
-        """Let an open list of completions have a key; False where it has no use for it."""
+        """Offer a key to an open list of completions; False where it has no use for it."""
 
     def complete(self) -> bool:
         """Tab was pressed; False where there is nothing to complete."""
@@ -80,11 +65,17 @@ class EditorHost(Protocol):
         """The text was changed by a key or a paste."""
 
     def step_out(self, remove: bool) -> bool:
-        """Left or Backspace at the very start: go to the attachments, or remove the last; False without."""
+        """Left or Backspace at the very start: focus or remove the last attachment; False without one."""
+
+    def replaced(self) -> None:
+        """The text was replaced by another one."""
+
+    def update_hints(self) -> None:
+        """What is attached was changed."""
 
 
 class _WholeText(Text):
-    """A line whose styles begin and end at whole characters: the cursor covers all of one, or none."""
+    """A line whose styles begin and end at whole characters, so that the cursor covers all of one."""
 
     def stylize(self, style: str | Style, start: int = 0, end: int | None = None) -> None:
         plain = self.plain
@@ -92,9 +83,9 @@ class _WholeText(Text):
 
 
 class PromptEditor(TextArea, inherit_bindings=False):
-    """Text of a few lines, as tall as it is up to the height that its style allows.
+    """A text of a few lines, as tall as it needs to be, up to what its style allows.
 
-    It has no bindings: TextArea's own would take F6, F7, Ctrl+C, Ctrl+Z and the page keys from the app.
+    It inherits no bindings: those of TextArea would take keys from the app.
     """
 
     DEFAULT_CSS = Path(__file__).with_name("editor.tcss").read_text("utf-8")
@@ -104,36 +95,43 @@ class PromptEditor(TextArea, inherit_bindings=False):
         self._host = host
 
     def show(self, text: str) -> None:
-        """Take this text in place of the one that is there, with the cursor at its end."""
+        """Hold this text instead, with the cursor at its end."""
         self.load_text(text)
         self.move_cursor(self.document.end)
 
     def type_in(self, text: str) -> None:
-        """Put text where the cursor is, in place of the selection."""
-        self._replace_via_keyboard(text, *self.selection)
+        """Put text at the cursor, in place of what is selected."""
+        self.replace(text, *self.selection, maintain_selection_offset=False)
         self._host.typed()
 
     def replace_before_cursor(self, start: int, text: str) -> None:
         """Put text in place of the cursor's line from column `start` to the cursor."""
         row, column = self.cursor_location
-        self.selection = type(self.selection)((row, start), (row, column))
+        self.selection = Selection((row, start), (row, column))
         self.type_in(text)
+
+    @property
+    def reference_sign(self) -> str:
+        """An @ as it must be typed at the cursor to begin a reference."""
+        row, column = self.cursor_location
+        before = self.document[row][:column]
+        return " @" if before and not before[-1].isspace() else "@"
 
     # Keys ---------------------------------------------------------------------------------------
 
     def check_consume_key(self, key: str, character: str | None = None) -> bool:
         return not key.startswith("alt+") and super().check_consume_key(key, character)
 
-    async def _on_key(self, event: events.Key) -> None:
-        """Everything that edits is done here, in the order of the keys.
+    async def on_key(self, event: events.Key) -> None:
+        """Do here whatever edits, in the order of the keys.
 
-        Left to bubble, a binding's action would run after the characters that were typed behind it: an input
-        method that sends a Backspace and a letter at once would delete the letter.
+        The action of a binding would run after the characters that were typed after its key: an input method
+        that sends a Backspace and a letter at once would delete the letter.
         """
         event.prevent_default()
         if await self._take(event):
             event.stop()
-            self._restart_blink()
+            restart_blink(self)
 
     async def _take(self, event: events.Key) -> bool:
         key = event.key
@@ -148,7 +146,7 @@ class PromptEditor(TextArea, inherit_bindings=False):
             self.type_in("\n")
             return True
         if key == "ctrl+end" and self.cursor_at_end_of_text:
-            # There is nothing to do here: it is the conversation's.
+            # There is nothing to do here, so the conversation may have it.
             return False
         if key in _ACTION_OF:
             before = self.text
@@ -161,7 +159,7 @@ class PromptEditor(TextArea, inherit_bindings=False):
         self.type_in(event.character)
         return True
 
-    async def _on_paste(self, event: events.Paste) -> None:
+    async def on_paste(self, event: events.Paste) -> None:
         event.prevent_default()
         event.stop()
         self._host.pasted(event.text)
@@ -170,7 +168,7 @@ class PromptEditor(TextArea, inherit_bindings=False):
         self._host.pasted(self.app.clipboard)
 
     def undo(self) -> None:
-        """What follows is a step of its own: else it would join the step before what was taken back."""
+        """Begin a new step: else what follows would join the step before the one that was undone."""
         super().undo()
         self.history.checkpoint()
 
@@ -210,7 +208,7 @@ class PromptEditor(TextArea, inherit_bindings=False):
     # Whole characters ---------------------------------------------------------------------------
 
     def clamp_visitable(self, location: Location) -> Location:
-        """Every selection passes here: the cursor never rests inside a character."""
+        """Every selection comes through here: the cursor never rests inside a character."""
         row, column = super().clamp_visitable(location)
         return row, start_of(self.document[row], column)
 
@@ -223,7 +221,7 @@ class PromptEditor(TextArea, inherit_bindings=False):
         return row, end_of(self.document[row], column)
 
     def edit(self, edit: Edit) -> EditResult:
-        """What deletes or replaces takes whole characters: half of one must not remain."""
+        """Delete or replace whole characters, never half of one."""
         if edit.from_location != edit.to_location:
             (top_row, top), (bottom_row, bottom) = edit.top, edit.bottom
             edit.from_location = (top_row, start_of(self.document[top_row], top))
@@ -234,12 +232,12 @@ class PromptEditor(TextArea, inherit_bindings=False):
         return _WholeText(self.document.get_line(line_index), end="", no_wrap=True)
 
     def find_matching_bracket(self, bracket: str, search_from: Location) -> Location | None:
-        """None: prose has few brackets, and the search reads the whole text at each move."""
+        """None: prose has few brackets, and the search reads the whole text at every move."""
         return None
 
 
 def types(event: events.Key) -> bool:
-    """Whether the key writes: what is printable, and the invisible characters that hold emoji together."""
+    """Whether the key types: what is printable, and the invisible characters that hold emoji together."""
     character = event.character
     if character is None or event.key.startswith(("alt+", "ctrl+", "super+")):
         return False

@@ -15,27 +15,20 @@ LIMIT = 500
 
 
 class History:
-    """Prompts in order, and the place in them that is being shown.
+    """Prompts in order, and the one of them that is being shown.
 
-    What was typed at a place before walking on stays there until a prompt is added: a draft, and a recalled
-    prompt that was changed, are never lost.
+    Text that was typed or changed at a place stays there until a prompt is added: walking loses nothing.
     """
 
-    def __init__(self, entries: Iterable[str] = ()) -> None:
-        self._questions: list[Question] = []
+    def __init__(self, texts: Iterable[str] = ()) -> None:
+        self._questions = [Question(text) for text in texts if text.strip()][-LIMIT:]
         self._shown: dict[int, Question] = {}
-        self._place = 0
-        self.entries = tuple(entries)
+        self._place = len(self._questions)
 
     @property
     def entries(self) -> tuple[str, ...]:
         """The texts, oldest first."""
         return tuple(question.text for question in self._questions)
-
-    @entries.setter
-    def entries(self, texts: tuple[str, ...]) -> None:
-        self._questions = [Question(text) for text in texts if text.strip()][-LIMIT:]
-        self._rest()
 
     def add(self, question: Question) -> bool:
         """Keep a prompt as the latest, and stop walking; False where it is blank or repeats the latest.
@@ -45,23 +38,17 @@ class History:
         if self.draft is not None:
             self._keep(self.draft)
         added = self._keep(question)
-        self._rest()
+        self._shown.clear()
+        self._place = len(self._questions)
         return added
-
-    def earlier(self, current: Question) -> Question | None:
-        """What was asked before what is shown now; None at the oldest."""
-        return self._walk(current, -1)
-
-    def later(self, current: Question) -> Question | None:
-        """What was asked after it, at last the draft; None at the draft."""
-        return self._walk(current, 1)
 
     @property
     def draft(self) -> Question | None:
-        """What was being typed when the walk began; None where that is what is shown."""
+        """What was being typed when the walk began; None while that is what is shown."""
         return self._shown.get(len(self._questions))
 
-    def _walk(self, current: Question, step: int) -> Question | None:
+    def walk(self, current: Question, step: int) -> Question | None:
+        """What was asked before (step -1) or after (1) what is shown now, at last the draft; None beyond."""
         place = self._place + step
         if not 0 <= place <= len(self._questions):
             return None
@@ -78,10 +65,6 @@ class History:
         del self._questions[:-LIMIT]
         return True
 
-    def _rest(self) -> None:
-        self._shown.clear()
-        self._place = len(self._questions)
-
 
 def load(path: Path) -> list[str]:
     """The prompts that the file keeps, oldest first; none where it is missing or unreadable."""
@@ -91,7 +74,7 @@ def load(path: Path) -> list[str]:
         return []
     texts = []
     for line in lines:
-        # A line that a crash cut short, or that something else wrote, is passed over.
+        # Skip a line that a crash cut short, or that another program wrote.
         with contextlib.suppress(ValueError, RecursionError):
             text = json.loads(line)
             if isinstance(text, str):

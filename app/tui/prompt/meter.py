@@ -1,4 +1,4 @@
-"""How full the context is: figures and a bar, right-aligned, that warn by colour and weight."""
+"""How full the context is: figures and a bar that warn by colour and weight."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import math
 
 from textual.content import Content
 from textual.widgets import Static
+
+from app.tui.numbers import UNKNOWN, whole
 
 _CELLS = 6
 _WARNING = 0.80
@@ -18,13 +20,13 @@ def meter_text(used: int | None, capacity: int | None, compact: bool = False) ->
     cells = _CELLS // 2 if compact else _CELLS
     # A little is shown as a little, and only a full context as full.
     filled = 0 if share is None else min(math.ceil(share * cells), cells if share >= 1 else cells - 1)
-    colour = _colour(share)
+    colour = "" if share is None or share < _WARNING else "$warning" if share < _ERROR else "bold $error"
     if compact:
         figures = f"{_short(used)}/{_short(capacity)}"
     else:
-        total = _long(capacity)
-        # As wide as the capacity: the line does not jump while the number grows.
-        figures = f"{_long(used):>{len(total)}} of {total} tokens"
+        total = whole(capacity)
+        # As wide as the capacity, so that the line stays where it is while the number grows.
+        figures = f"{whole(used):>{len(total)}} of {total} tokens"
     return Content.assemble(
         (f"{figures} ", colour or "$muted"),
         ("▰" * filled, colour or "$accent"),
@@ -32,19 +34,10 @@ def meter_text(used: int | None, capacity: int | None, compact: bool = False) ->
     )
 
 
-def _colour(share: float | None) -> str:
-    if share is None or share < _WARNING:
-        return ""
-    return "$warning" if share < _ERROR else "bold $error"
-
-
-def _long(tokens: int | None) -> str:
-    return "–" if tokens is None else f"{tokens:,}"
-
-
 def _short(tokens: int | None) -> str:
+    """Such as "812", "1.2k" and "131k"."""
     if tokens is None:
-        return "–"
+        return UNKNOWN
     if tokens < 1000:
         return str(tokens)
     return f"{tokens / 1000:.1f}k" if tokens < 99_950 else f"{tokens / 1000:.0f}k"
@@ -58,7 +51,6 @@ class ContextMeter(Static):
         self._used: int | None = None
         self._capacity: int | None = None
         self._compact = False
-        self._cells = 0
 
     def on_mount(self) -> None:
         self._redraw()
@@ -73,6 +65,6 @@ class ContextMeter(Static):
 
     def _redraw(self) -> None:
         text = meter_text(self._used, self._capacity, self._compact)
-        # A layout is one of the whole screen, ten times the cost of this line, at each batch of passes.
-        self.update(text, layout=text.cell_length != self._cells)
-        self._cells = text.cell_length
+        before = self.content
+        # Laying out the screen takes ten times as long as painting this line, which changes with each batch.
+        self.update(text, layout=not isinstance(before, Content) or text.cell_length != before.cell_length)

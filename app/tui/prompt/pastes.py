@@ -1,4 +1,4 @@
-"""What a paste is: files that were dropped, a few lines for the editor, or a document of its own."""
+"""What was pasted: dropped files, a few lines for the editor, or a text long enough to be a document."""
 
 from __future__ import annotations
 
@@ -11,33 +11,33 @@ from app.chat.gate import clean
 
 _LINES = 20
 _CHARACTERS = 2000
-# Beyond either, the editor's keys would become slow.
+# In a longer text or line, the editor's keys would be slow.
 _EDITOR_CHARACTERS = 20_000
 _EDITOR_LINE = 4000
-# Longer than what a terminal pastes for a handful of dropped files.
+# A terminal pastes less for a handful of dropped files.
 _LONGEST_DROP = 8192
 
 
 def cleaned(text: str) -> str:
-    """A pasted text with LF for each end of a line, which terminals paste as CR, and without controls."""
+    """A pasted text without control characters. Terminals paste CR at the end of a line; it becomes LF."""
     return clean(text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def is_large(text: str) -> bool:
-    """Whether a paste would hide what is being written."""
+    """Whether a paste is so long that it would hide what is being written."""
     lines = text.count("\n") + (not text.endswith("\n"))
     return lines > _LINES or len(text) > _CHARACTERS
 
 
 def fits_editor(text: str) -> bool:
-    """Whether the editor stays quick with this text in it."""
+    """Whether the editor stays quick with this text."""
     return len(text) <= _EDITOR_CHARACTERS and all(len(line) <= _EDITOR_LINE for line in text.split("\n"))
 
 
 def dropped_files(text: str) -> tuple[str, ...]:
-    """The existing files that a pasted text consists of: absolute paths, however the terminal wrote them.
+    """The files that a paste consists of, as absolute paths; () where any part of it is something else.
 
-    Nothing where any part of it is something else.
+    Terminals write the paths of dropped files plain, quoted, escaped or as file:// addresses.
     """
     text = text.strip()
     if not text or len(text) > _LONGEST_DROP:
@@ -63,10 +63,10 @@ def _unescaped(word: str) -> str | None:
 def _file_of(word: str) -> str | None:
     word = word.strip().strip("\"'")
     if word.startswith("file://"):
-        # Loaded where it is needed: it brings all of HTTP with it.
+        # Imported here: it imports all of HTTP.
         from urllib.request import url2pathname
 
         word = url2pathname(urlsplit(word).path)
     path = Path(word)
-    # os.path.isfile takes a name that no file system allows for one that does not exist.
+    # Unlike Path.is_file, os.path.isfile takes any text, and says False where no file can have that name.
     return str(path) if path.is_absolute() and os.path.isfile(path) else None

@@ -11,8 +11,7 @@ from app.chat.documents import Document, read_document
 from app.chat.gate import clean
 from app.errors import SpecchatError
 
-# The sign begins a reference unless what stands before it makes it an address. Scripts that put no spaces
-# between words may stand right before it.
+# After these characters the sign is part of an address. Scripts without spaces between words may precede it.
 SIGN = r"(?<![A-Za-z0-9._%+\-@/\\])@"
 _REFERENCE = re.compile(SIGN + r'(?:"(?P<quoted>[^"\n]+)"|(?P<plain>[^\s"]+))')
 _EXTENSION = re.compile(r"\.\w{1,8}$")
@@ -21,7 +20,7 @@ _TRAILING = ".,;:!?)]}>'’”…。，、；：？！）」』"
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """A prompt whose references became documents. missing: what looks like a path and names no file."""
+    """A prompt whose references became documents. missing: what looks like a path but names no file."""
 
     text: str
     documents: tuple[Document, ...]
@@ -29,9 +28,9 @@ class Gathered:
 
 
 def gather(text: str, attached: Sequence[Document] = ()) -> Gathered:
-    """Read each `@path` of the text that names a file; the bare name takes its place.
+    """Read each file that the text names by `@path`, and replace the reference by the document's name.
 
-    attached: what the prompt holds already. Raises SpecchatError where a file cannot be used.
+    attached: the documents that the prompt has already. Raises SpecchatError where a file cannot be used.
     """
     documents = list(attached)
     names: dict[str, str] = {}
@@ -56,16 +55,16 @@ def gather(text: str, attached: Sequence[Document] = ()) -> Gathered:
 
 
 def read_file(path: str) -> Document:
-    """The document at a path, `~` understood. Raises SpecchatError where it cannot be used."""
+    """The document at a path, which may begin with `~`. Raises SpecchatError where it cannot be used."""
     path = expanded(path)
     if os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path):
-        # Reading would wait for a writer, and the screen with it.
+        # Reading it would wait for a writer, and so would the screen.
         raise SpecchatError(f"{clean(path)} is a pipe or a device, not a file: save it as a file first.")
     return read_document(path)
 
 
 def distinct(document: Document, others: Sequence[Document]) -> Document:
-    """The document under a name that none of the others has, unless it is one of them."""
+    """The document, under another name if one of the others has its name but another text."""
     taken = {other.name for other in others if other != document}
     name, number = document.name, 1
     while name in taken:
@@ -81,7 +80,7 @@ def expanded(path: str) -> str:
 
 
 def _readings(match: re.Match[str]) -> Iterator[str]:
-    """The path as typed, without the sentence's punctuation, and before a script without spaces goes on."""
+    """What may be the path: all that was typed, less punctuation at its end, or its ASCII characters only."""
     if match["quoted"]:
         yield match["quoted"]
         return

@@ -14,12 +14,12 @@ from textual.widgets import Static
 from app.chat.gate import clean
 from app.tui.dialogs.dialogue import Dialogue
 
-# Laid out in a few hundredths of a second, in lines or as one line.
+# Laid out in a few hundredths of a second, as lines or as one line.
 _PART = 10_000
 
 
 def parts_of(text: str, longest: int = _PART) -> list[str]:
-    """The text in parts of at most `longest` characters, cut at a line's or word's end where one is near."""
+    """The text in parts of at most `longest` characters, cut at the end of a line or word if one is near."""
     parts, start = [], 0
     while start < len(text):
         end = start + longest
@@ -54,31 +54,27 @@ class DocumentViewer(Dialogue[None]):
         self._title, self._figures = title, figures
         self._parts = parts_of(text)
         self._part = 0
+        self._heading, self._shown = (Static(id=f"viewer-{name}", markup=False) for name in ("title", "part"))
+        self._scroll = VerticalScroll(self._shown, id="viewer-text", can_focus=False)
 
     def compose(self) -> ComposeResult:
+        several = len(self._parts) > 1
+        keys = "↑↓ scroll · ← → previous, next part · Esc closes" if several else "↑↓ scroll · Esc closes"
         with Vertical(id="viewer"):
-            yield Static(id="viewer-title", markup=False)
-            with VerticalScroll(id="viewer-text", can_focus=False):
-                yield Static(id="viewer-part", markup=False)
-            yield Static(id="viewer-keys", markup=False)
+            yield self._heading
+            yield self._scroll
+            yield Static(keys, id="viewer-keys", markup=False)
 
     def opened(self) -> None:
         self._show(0)
 
     def _show(self, part: int) -> None:
         self._part = part
-        several = len(self._parts) > 1
-        place = f" · part {part + 1:,} of {len(self._parts):,}" if several else ""
+        place = f" · part {part + 1:,} of {len(self._parts):,}" if len(self._parts) > 1 else ""
         title = Content.assemble(("▣ ", "$accent"), self._title, (f"  {self._figures}{place}", "$muted"))
-        self.query_one("#viewer-title", Static).update(title)
-        self.query_one("#viewer-part", Static).update(Content(clean(self._parts[part])))
-        keys = "↑↓ scroll · ← → previous, next part · Esc closes" if several else "↑↓ scroll · Esc closes"
-        self.query_one("#viewer-keys", Static).update(Content(keys))
-        self._text.scroll_home(animate=False)
-
-    @property
-    def _text(self) -> VerticalScroll:
-        return self.query_one("#viewer-text", VerticalScroll)
+        self._heading.update(title)
+        self._shown.update(Content(clean(self._parts[part])))
+        self._scroll.scroll_home(animate=False)
 
     def action_part(self, step: int) -> None:
         part = self._part + step
@@ -86,17 +82,17 @@ class DocumentViewer(Dialogue[None]):
             self._show(part)
 
     def action_scroll(self, rows: int) -> None:
-        self._text.scroll_relative(y=rows, animate=False)
+        self._scroll.scroll_relative(y=rows, animate=False)
 
     def action_page(self, step: int) -> None:
-        """A page on, and at a part's end on to the next part."""
-        at_end = self._text.scroll_offset.y >= self._text.max_scroll_y
+        """Scroll a page. From the end of a part, Page Down goes to the next part."""
+        at_end = self._scroll.scroll_offset.y >= self._scroll.max_scroll_y
         if step > 0 and at_end and self._part + 1 < len(self._parts):
             self._show(self._part + 1)
         else:
-            self._text.scroll_relative(y=step * max(1, self._text.size.height - 1), animate=False)
+            self.action_scroll(step * max(1, self._scroll.size.height - 1))
 
     def action_end(self, last: bool) -> None:
         self._show(len(self._parts) - 1 if last else 0)
         if last:
-            self.call_after_refresh(self._text.scroll_end, animate=False)
+            self.call_after_refresh(self._scroll.scroll_end, animate=False)

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from textual.app import ComposeResult
-from textual.binding import Binding, BindingsMap, BindingType
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
-from textual.dom import DOMNode
 from textual.events import Key
 from textual.message import Message
 from textual.widgets import OptionList, Static
@@ -23,7 +22,7 @@ from app.tui.keys import check_keys, key_problem, keys_in_force, shown_key, show
 _KEYS_WIDTH = 16
 
 
-class KeyWanted(Dialogue[str | None]):
+class KeyWanted(Dialogue[str | None], inherit_bindings=False):
     """Waits for the next key, whatever it does elsewhere; Esc leaves everything as it is."""
 
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text("utf-8")
@@ -38,10 +37,9 @@ class KeyWanted(Dialogue[str | None]):
             yield Static(self._action.summary, markup=False)
             yield Static("Press the new key. Esc keeps the old one.", classes="hint")
 
-    @property
-    def _binding_chain(self) -> list[tuple[DOMNode, BindingsMap]]:
-        # Textual asks the app's bindings before this screen sees a key: F5 would compare, not be taken.
-        return []
+    def check_consume_key(self, key: str, character: str | None) -> bool:
+        """True: Textual would ask the app's bindings first, and F5 would compare instead of being taken."""
+        return True
 
     def on_key(self, event: Key) -> None:
         event.stop()

@@ -1,6 +1,6 @@
-"""The code blocks of an answer, found by the parser that also draws it.
+"""The code blocks of an answer, found by the parser that also renders it.
 
-The parser is not loaded with this module: the first frame must not wait for it.
+The parser is imported when it is first needed, as the first frame must not wait for it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CodeBlock:
-    """A fenced or indented block. language: its first word after the fence, "" for none."""
+    """A fenced or indented block. language: the first word after the fence, "" for none."""
 
     language: str
     text: str
@@ -25,11 +25,11 @@ class CodeBlock:
 
 @cache
 def parser() -> MarkdownIt:
-    """Markdown as answers use it, and such that each block is told by its own lines.
+    """Markdown as answers use it, with each block determined by its own lines alone.
 
-    HTML is text: a tag that is not shown would be swallowed. So are references, which may come after what
-    refers to them, and rules under a heading, which each list without a blank line above it looks like as it
-    begins. Escapes and entities stay apart from the text around them, with what the source has for them.
+    HTML is text, or a tag would vanish. References are text too, as they may come after what refers to them.
+    So is a rule under a heading: a list without a blank line above it looks like one as it begins.
+    Escapes and entities are tokens of their own, which keep what the source has for them.
     """
     from markdown_it import MarkdownIt
 
@@ -38,7 +38,7 @@ def parser() -> MarkdownIt:
 
 
 def code_blocks(markdown_text: str) -> list[CodeBlock]:
-    """Every block in order, also those in lists and quotes; one that is still open ends with the text."""
+    """All blocks in order, those in lists and quotes too. A block that is still open ends with the text."""
     return [
         CodeBlock(language_of(token.info), clean(token.content.rstrip("\n")))
         for token in parser().parse(markdown_text)

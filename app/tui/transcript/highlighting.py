@@ -1,4 +1,4 @@
-"""Code in the transcript's few colours: words of the language, literals, comments."""
+"""Code in few colours: words of the language, literals, comments."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from functools import lru_cache
 from rich.style import Style
 from rich.syntax import Syntax, SyntaxTheme
 
-from app.tui.transcript.flow import Run
-from app.tui.transcript.palette import Palette
+from app.tui.transcript.rendering import Palette
+from app.tui.transcript.wrapping import Run
 
-# Longer code is shown without colours: a lexer of nested states may take seconds for it.
+# Longer code has no colours: a lexer may take seconds for it.
 LONGEST = 20_000
 
 
 class _Theme(SyntaxTheme):
-    """The palette as a theme. A token's type is its names from the general to the special."""
+    """The palette as a theme. A token's type is a path of names, the most general first."""
 
     def __init__(self, palette: Palette) -> None:
         self._palette = palette
@@ -37,14 +37,14 @@ class _Theme(SyntaxTheme):
 
 @lru_cache(maxsize=32)
 def highlighted(code: str, language: str, palette: Palette) -> list[Run]:
-    """The code as runs; of one style where the language is not known.
+    """The code as runs; one run if the language is not known.
 
-    Kept, as the end of an answer, another width and another colour of tokens draw the same code again.
+    Cached, as the same code is drawn again when the answer ends, and for another width or other colours.
     """
     if not language or len(code) > LONGEST:
         return [Run(code, palette.code)]
     text = Syntax(code, language, theme=_Theme(palette)).highlight(code)
-    # Another length: the lexer took the code for something else than it is.
+    # The lexer has changed the text, so its spans do not fit.
     if text.plain.rstrip() != code.rstrip():
         return [Run(code, palette.code)]
     runs: list[Run] = []

@@ -1,4 +1,4 @@
-"""Tables of an answer: columns as wide as their cells where they fit, wrapped cells where not."""
+"""Tables of an answer: columns as wide as their cells if they fit, else with wrapped cells."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from app.tui.transcript.flow import Line, Run, flow
+from app.tui.transcript.wrapping import Line, Run, wrapped
 
 GAP = 2
 NARROWEST = 4
@@ -25,27 +25,27 @@ def table(
     block: str,
     rule: Style,
 ) -> list[Line]:
-    """Lines of a table whose first row is its header. right: which columns are set to the right.
+    """Lines of a table whose first row is its header. right: which columns are aligned to the right.
 
-    Where the columns are too many for the width, each row is a line of cells between bars.
+    Where there are too many columns for the width, each row becomes a line of cells between bars.
     """
     count = max(len(row) for row in rows)
+    rows = [[*row, *[[]] * (count - len(row))] for row in rows]
     room = width - GAP * (count - 1)
     if room < NARROWEST * count:
         bar = Run(" │ ", rule)
-        return [line for row in rows for line in flow(_joined(row, bar), width, block)]
-    widths = _fitted([max(_natural(row, column) for row in rows) for column in range(count)], room)
+        joined = ([run for cell in row for run in (*cell, bar)][:-1] for row in rows)
+        return [line for runs in joined for line in wrapped(runs, width, block)]
+    widths = _fitted([max(_natural(row[column]) for row in rows) for column in range(count)], room)
     lines: list[Line] = []
     for number, row in enumerate(rows):
-        place = next((run.place for cell in row for run in cell), lines[-1].place if lines else 0)
-        columns = [
-            flow(row[column] if column < len(row) else [], widths[column], block) for column in range(count)
-        ]
+        offset = next((run.offset for cell in row for run in cell), lines[-1].offset if lines else 0)
+        columns = [wrapped(cell, cells, block) for cell, cells in zip(row, widths, strict=True)]
         for parts in zip_longest(*columns):
-            lines.append(Line(_row(parts, widths, right), block, place))
+            lines.append(Line(_row(parts, widths, right), block, offset))
         if number == 0:
             strip = Strip([Segment((" " * GAP).join("─" * each for each in widths), rule)])
-            lines.append(Line(strip, block, place))
+            lines.append(Line(strip, block, offset))
     return lines
 
 
@@ -61,12 +61,9 @@ def _row(parts: Sequence[Line | None], widths: Sequence[int], right: Sequence[bo
     return Strip.join(strips)
 
 
-def _natural(row: Sequence[Cell], column: int) -> int:
-    """Cells that this row's text in the column takes on one line, at least 1."""
-    if column >= len(row):
-        return 1
-    lines = "".join(run.text for run in row[column]).split("\n")
-    return max(1, *(cell_len(line) for line in lines))
+def _natural(cell: Cell) -> int:
+    """Cells of the screen that the text takes on lines of its own, at least 1."""
+    return max(1, *(cell_len(line) for line in "".join(run.text for run in cell).split("\n")))
 
 
 def _fitted(natural: Sequence[int], room: int) -> list[int]:
@@ -75,10 +72,3 @@ def _fitted(natural: Sequence[int], room: int) -> list[int]:
     while bound > 1 and sum(min(each, bound) for each in natural) > room:
         bound -= 1
     return [min(each, bound) for each in natural]
-
-
-def _joined(row: Sequence[Cell], bar: Run) -> list[Run]:
-    joined: list[Run] = []
-    for cell in row:
-        joined += [*cell, bar]
-    return joined[:-1]

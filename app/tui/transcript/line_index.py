@@ -1,4 +1,4 @@
-"""All lines that are laid out, found by their row, and what of them a selection copies."""
+"""The lines that are laid out, found by their row, and the text that a selection of them copies."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from textual.geometry import Offset
 from textual.selection import Selection
 from textual.strip import Strip
 
-from app.tui.transcript.flow import Line
+from app.tui.transcript.wrapping import Line
 
 
-class Sheet:
+class LineIndex:
     """Parts under one another, each a list of lines."""
 
     def __init__(self, parts: Sequence[Sequence[Line]] = ()) -> None:
@@ -33,7 +33,7 @@ class Sheet:
         return self._starts[part]
 
     def at(self, row: int) -> tuple[int, int] | None:
-        """The part in which a row lies, and the index of its line there; None beyond the end."""
+        """The part of a row, and the index of its line in the part; None beyond the end."""
         if not 0 <= row < self.height:
             return None
         part = bisect_right(self._starts, row) - 1
@@ -41,11 +41,11 @@ class Sheet:
 
     def line(self, row: int) -> Line | None:
         """The line of that row."""
-        place = self.at(row)
-        return None if place is None else self.parts[place[0]][place[1]]
+        found = self.at(row)
+        return None if found is None else self.parts[found[0]][found[1]]
 
     def lines(self, top: int, count: int) -> list[Line | None]:
-        """The lines of that many rows from `top` on; None beyond the end."""
+        """The lines of `count` rows from `top` on; None beyond the end."""
         found: list[Line | None] = []
         part = bisect_right(self._starts, top) - 1
         while len(found) < count and part < len(self.parts):
@@ -55,7 +55,7 @@ class Sheet:
         return found + [None] * (count - len(found))
 
     def between(self, top: int, bottom: int) -> list[int]:
-        """The parts of which some row is in top ≤ row < bottom."""
+        """The parts that have rows in top ≤ row < bottom."""
         return [
             part
             for part in range(len(self.parts))

@@ -25,29 +25,24 @@ _BIG = {
 }
 
 
-def sparkline(
-    values: Sequence[float | None], width: int, low: float | None = None, high: float | None = None
-) -> str:
-    """The last `width` values, a column each; the bottom is `low` and the top `high`.
+def sparkline(values: Sequence[float | None], width: int, low: float, high: float) -> str:
+    """The last `width` values, a column each, from `low` at the bottom to `high` at the top.
 
-    Without these the bottom and top are the smallest and greatest value drawn. Where both are the same
-    every column is of middle height. None, NaN and infinity leave a gap.
+    None, NaN and infinity leave a gap.
     """
-    drawn = [value if value is not None and isfinite(value) else None for value in values[-width:]]
-    known = [value for value in drawn if value is not None]
-    if width < 1 or not known:
-        return " " * len(drawn) if width > 0 else ""
-    bottom = min(known) if low is None else low
-    top = max(known) if high is None else high
-    return "".join(" " if value is None else _LEVELS[_level(value, bottom, top)] for value in drawn)
+    top = len(_LEVELS) - 1
+    drawn = values[-width:] if width > 0 else ()
+    return "".join(
+        " "
+        if value is None or not isfinite(value)
+        else _LEVELS[max(0, min(int((value - low) / (high - low) * len(_LEVELS)), top))]
+        for value in drawn
+    )
 
 
-def bar(share: float | None, width: int) -> str:
-    """A bar of `width` cells, filled to `share` (0 to 1) in eighths of a cell, and spaces behind it."""
-    if share is None or not isfinite(share):
-        return " " * width
-    eighths = round(max(0.0, min(share, 1.0)) * width * 8)
-    whole, rest = divmod(eighths, 8)
+def bar(share: float, width: int) -> str:
+    """A bar of `width` cells, filled to `share` (0 to 1) in eighths of a cell, and spaces after it."""
+    whole, rest = divmod(round(max(0.0, min(share, 1.0)) * width * 8), 8)
     return ("█" * whole + _EIGHTHS[rest].strip()).ljust(width)
 
 
@@ -93,15 +88,13 @@ def whole(value: int | None) -> str:
     return UNKNOWN if value is None else f"{value:,}"
 
 
+def counted(number: int, what: str) -> str:
+    """Such as "1 word" and "2,345 words"."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
 def big(text: str) -> tuple[str, str, str]:
     """A number, or the dash, in three rows: a digit takes three cells and a gap."""
     glyphs = [_BIG[character] for character in text]
     top, middle, bottom = (" ".join(glyph[row] for glyph in glyphs) for row in range(3))
     return top, middle, bottom
-
-
-def _level(value: float, low: float, high: float) -> int:
-    if high <= low:
-        return len(_LEVELS) // 2 - 1
-    share = max(0.0, min((value - low) / (high - low), 1.0))
-    return min(int(share * len(_LEVELS)), len(_LEVELS) - 1)
