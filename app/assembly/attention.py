@@ -82,7 +82,7 @@ def _at(points: Sequence[Point], flash: bool, width: int, depth: float) -> float
 def flash_attention_here(
     header: Header, settings: ContextSettings, measurements: Measurements
 ) -> FlashAttention:
-    """The setting, with "auto" replaced by what is faster on this CPU, for a model all of which is there.
+    """The setting, with "auto" replaced by what is faster on this CPU, for a model that is all on it.
     Measured once for each shape of attention, and again where something disturbed that.
 
     "auto" stays, which is llama.cpp's own choice, where the cache is quantised (which needs flash attention),
