@@ -53,16 +53,26 @@ class Question:
 class Answer:
     """The model's turn. pieces: text of each token; origins: where each came from; same lengths.
 
-    ghosts: (index of the token they stood before, text) of drafts that were rejected.
+    rejected: (index of the token it stood before, text) of each rejected draft.
     """
 
     text: str = ""
     token_ids: tuple[int, ...] = ()
     pieces: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
-    ghosts: tuple[tuple[int, str], ...] = ()
+    rejected: tuple[tuple[int, str], ...] = ()
     end: End = None
     figures: Figures | None = None
+
+    def cut(self, size: int) -> Answer:
+        """With no more than `size` tokens; the text stays."""
+        return replace(
+            self,
+            token_ids=self.token_ids[:size],
+            pieces=self.pieces[:size],
+            origins=self.origins[:size],
+            rejected=tuple(draft for draft in self.rejected if draft[0] <= size),
+        )
 
 
 # A version of a turn with what followed it.

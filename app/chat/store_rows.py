@@ -142,7 +142,7 @@ def packed(answer: Answer) -> bytes:
         "token_ids": answer.token_ids,
         "pieces": answer.pieces,
         "origins": [(origin, len(list(run))) for origin, run in groupby(answer.origins)],
-        "ghosts": answer.ghosts,
+        "ghosts": answer.rejected,
         "end": answer.end,
         "figures": None if answer.figures is None else asdict(answer.figures),
     }
@@ -156,14 +156,14 @@ def unpacked(text: str, details: bytes) -> Answer:
         if value["end"] not in _ENDS:
             raise ValueError(f"unknown end {value['end']!r}")
         names, counts = _columns(value["origins"])
-        before, ghosts = _columns(value["ghosts"])
+        places, rejected = _columns(value["ghosts"])
         figures = value["figures"]
         return Answer(
             text=clean(text),
             token_ids=tuple(map(int, value["token_ids"])),
             pieces=_all_clean(value["pieces"]),
             origins=tuple(chain.from_iterable(map(repeat, _all_clean(names), counts))),
-            ghosts=tuple(zip(map(int, before), _all_clean(ghosts), strict=True)),
+            rejected=tuple(zip(map(int, places), _all_clean(rejected), strict=True)),
             end=value["end"],
             figures=None if figures is None else _figures(figures),
         )

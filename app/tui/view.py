@@ -8,23 +8,11 @@ from typing import TYPE_CHECKING
 from app.chat.conversation import Answer, Question
 from app.chat.gate import clean
 from app.models.naming import with_draft
-from app.process.messages import (
-    Asked,
-    Cancelled,
-    Compared,
-    Comparing,
-    ComparisonEnded,
-    Counted,
-    Crashed,
-    Drafts,
-    Failed,
-    Models,
-    Step,
-    TooLong,
-)
+from app.process.messages import Count, Counted, Step
 
 if TYPE_CHECKING:
     from app.tui.app import SpecchatApp
+    from app.tui.dialogues import Dialogues
 
 # Figures that change faster than this cannot be read, and each change costs the model time.
 FIGURES_SECONDS = 0.4
@@ -46,6 +34,10 @@ class PaneView:
         self._ticks = 0
 
     @property
+    def dialogues(self) -> Dialogues:
+        return self._app.dialogues
+
+    @property
     def model_name(self) -> str:
         loaded = self._app.chat.loaded
         return loaded.name if loaded else ""
@@ -60,11 +52,11 @@ class PaneView:
         gpus = self._app.chat.loaded.gpus if self._app.chat.loaded else ()
         more = f" and {len(gpus) - 1} more" if len(gpus) > 1 else ""
         place = f" on {gpus[0]}{more}" if gpus else ""
-        self._app.header.show(f"{self.models}{place}", self._app.keeper.title)
+        self._app.header.show(f"{self.models}{place}", self._app.autosave.title)
 
     def count(self, chip: int, text: str) -> None:
         """Have a chip's tokens counted."""
-        self._counting[self._app.chat.count(text)] = chip
+        self._counting[self._app.chat.request(Count(text=text))] = chip
 
     def queue_changed(self) -> None:
         self._app.prompt.show_waiting(self._app.chat.queued)
@@ -125,7 +117,7 @@ class PaneView:
     def _show_meter(self) -> None:
         self._meter_stale = False
         chat = self._app.chat
-        self._app.prompt.meter.show(chat.used, chat.loaded.context_length if chat.loaded else None)
+        self._app.prompt.meter.show(chat.figures.used, chat.loaded.context_length if chat.loaded else None)
 
     def state_changed(self) -> None:
         app, chat = self._app, self._app.chat
@@ -147,24 +139,3 @@ class PaneView:
         chip = self._counting.pop(event.identity, None)
         if chip is not None:
             self._app.prompt.set_tokens(chip, event.tokens)
-
-    def drafts_found(self, event: Drafts | Failed) -> None:
-        self._app.dialogues.drafts_found(event)
-
-    def models_found(self, event: Models | Failed) -> None:
-        self._app.dialogues.models_found(event)
-
-    def compares(self, event: Comparing | Compared | ComparisonEnded | Cancelled | Failed) -> None:
-        self._app.dialogues.compares(event)
-
-    def too_long(self, event: TooLong) -> None:
-        self._app.dialogues.too_long(event)
-
-    def context_is_full(self) -> None:
-        self._app.dialogues.context_is_full()
-
-    def asks(self, event: Asked) -> None:
-        self._app.dialogues.asks(event)
-
-    def crashed(self, event: Crashed, restarted: bool) -> None:
-        self._app.dialogues.crashed(event, restarted)

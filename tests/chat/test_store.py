@@ -27,7 +27,7 @@ FULL = Answer(
     token_ids=(1, 2, 3),
     pieces=("Größe", "", ": 5 €\n\t東京 👩‍👩‍👧"),
     origins=("lookup", "lookup", "plain"),
-    ghosts=((0, "Gro"), (2, " six")),
+    rejected=((0, "Gro"), (2, " six")),
     end="stop_string",
     figures=FIGURES,
 )
@@ -159,14 +159,14 @@ def test_escape_codes_in_the_file_do_not_reach_the_terminal(store: Store) -> Non
     store.write(
         saved.identity,
         1,
-        EVERYTHING.answered(Answer("x", pieces=("\x1b[2J", "\ud800y"), ghosts=((0, "\x9b2J"),))),
+        EVERYTHING.answered(Answer("x", pieces=("\x1b[2J", "\ud800y"), rejected=((0, "\x9b2J"),))),
     )
     loaded = store.load(saved.identity)
     assert "\x1b" not in repr(loaded).replace("\\x1b", "\x1b")
     assert loaded.conversation.exchanges[0].question.text == "a]52;c;eA==b\tc\nd"
     last = loaded.conversation.exchanges[2].answer
     assert last is not None
-    assert (last.pieces, last.ghosts) == (("[2J", "\ufffdy"), ((0, "2J"),))
+    assert (last.pieces, last.rejected) == (("[2J", "\ufffdy"), ((0, "2J"),))
     assert all("\x1b" not in f"{summary}{line}" for summary, line in store.search("eA"))
 
 

@@ -71,7 +71,7 @@ class AnswerLines:
         self._sections: list[_Section] = []
         if answer is not None:
             self.text = clean(answer.text)
-            trail = Trail(answer.pieces, answer.origins, answer.ghosts)
+            trail = Trail(answer.pieces, answer.origins, answer.rejected)
             self._traceable = trail.text.startswith(self.text)
             self._trail = trail
 

@@ -38,7 +38,7 @@ class _Kept:
     revision: int = 0
 
 
-class Keeper:
+class Autosave:
     """The session of this window. A chat goes on without a store where there cannot be one."""
 
     def __init__(self, path: Path, told: Callable[[str], None]) -> None:
