@@ -48,9 +48,10 @@ def expression(words: tuple[str, ...]) -> str:
     return " ".join(parts)
 
 
-def like(word: str) -> str:
-    """The LIKE pattern (escape character \\) of texts that hold the word."""
-    return "%" + re.sub(r"[\\%_]", r"\\\g<0>", word) + "%"
+def holds(parts: Iterable[str], words: tuple[str, ...]) -> bool:
+    """Whether each of the words is in one of the parts."""
+    folded = [_folded(part) for part in parts] if words else []
+    return all(any(map(pattern.search, folded)) for pattern in _patterns(words))
 
 
 def places(text: str, words: tuple[str, ...]) -> list[tuple[int, int]]:

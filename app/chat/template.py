@@ -16,6 +16,10 @@ from app.chat.message import Message
 from app.chat.sandbox import RefusalError, Sandbox
 from app.errors import SpecchatError, UsageError
 
+BUILT_IN = ("chatml", "llama-3", "gemma", "mistral")
+"""Names for `--template NAME`."""
+
+_FOLDER = Path(__file__).with_name("templates")
 _REMEDY = "Choose another template with --template."
 
 
@@ -103,11 +107,9 @@ def named_template(name: str) -> str:
 
     Raises UsageError for a name that is neither, SpecchatError for a file that cannot be read.
     """
-    if name in BUILT_IN:
-        return BUILT_IN[name]
-    path = Path(name)
-    # Unlike Path.is_file, this has an answer for names too long to look up.
-    if not os.path.isfile(name):
+    path = _FOLDER / f"{name}.jinja" if name in BUILT_IN else Path(name)
+    # Unlike Path.is_file, this has an answer for names that are too long to look up.
+    if not os.path.isfile(path):
         raise UsageError(
             f"There is no chat template called {name!r}: "
             f"use {', '.join(BUILT_IN)}, or the path of a Jinja file."
@@ -118,40 +120,3 @@ def named_template(name: str) -> str:
         raise SpecchatError(
             f"The chat template {name} cannot be read as UTF-8 text: {_sentence(error)}"
         ) from error
-
-
-BUILT_IN = {
-    "chatml": (
-        "{% for message in messages %}"
-        "<|im_start|>{{ message.role }}{{ '\n' }}{{ message.content }}<|im_end|>{{ '\n' }}"
-        "{% endfor %}"
-        "{% if add_generation_prompt %}<|im_start|>assistant{{ '\n' }}{% endif %}"
-    ),
-    "llama-3": (
-        "{{ bos_token }}"
-        "{% for message in messages %}"
-        "<|start_header_id|>{{ message.role }}<|end_header_id|>{{ '\n\n' }}"
-        "{{ message.content | trim }}<|eot_id|>"
-        "{% endfor %}"
-        "{% if add_generation_prompt %}<|start_header_id|>assistant<|end_header_id|>{{ '\n\n' }}{% endif %}"
-    ),
-    # Gemma and Mistral were trained without a system role: `Template.render` moves its text.
-    "gemma": (
-        "{{ bos_token }}"
-        "{% for message in messages %}"
-        "{% if message.role == 'system' %}{{ raise_exception('Gemma has no system role.') }}{% endif %}"
-        "<start_of_turn>{{ 'model' if message.role == 'assistant' else 'user' }}{{ '\n' }}"
-        "{{ message.content | trim }}<end_of_turn>{{ '\n' }}"
-        "{% endfor %}"
-        "{% if add_generation_prompt %}<start_of_turn>model{{ '\n' }}{% endif %}"
-    ),
-    "mistral": (
-        "{{ bos_token }}"
-        "{% for message in messages %}"
-        "{% if message.role == 'user' %}[INST] {{ message.content | trim }} [/INST]"
-        "{% elif message.role == 'assistant' %} {{ message.content | trim }}{{ eos_token }}"
-        "{% else %}{{ raise_exception('Mistral has no system role.') }}{% endif %}"
-        "{% endfor %}"
-    ),
-}
-"""Source by name, for `--template NAME`."""

@@ -71,7 +71,7 @@ def test_what_waits_is_written_to_its_own_chat_in_its_newest_state(
     assert not done.done() and (title, autosave.title) == ("first", "second")
     other.execute("ROLLBACK")
     done.result()
-    store = Store.open(tmp_path / "sessions.db")
+    store = Store(tmp_path / "sessions.db")
     saved = {each.title: store.load(each.identity) for each in store.summaries()}
     store.close()
     assert saved["first"].conversation == first.answered(Answer("word " * 99))
@@ -109,7 +109,7 @@ def test_closing_writes_what_waits(tmp_path: Path) -> None:
     autosave = Window(tmp_path / "sessions.db").autosave
     autosave.keep(asked("last"), "m")
     assert autosave.close() is None
-    store = Store.open(tmp_path / "sessions.db")
+    store = Store(tmp_path / "sessions.db")
     latest = store.latest()
     assert latest is not None and latest.conversation == asked("last")
     store.close()
@@ -127,7 +127,7 @@ def test_closing_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.Monk
     assert autosave.close() is None
     with pytest.raises(sqlite3.OperationalError, match="interrupted"):
         search.result()
-    store = Store.open(tmp_path / "sessions.db")
+    store = Store(tmp_path / "sessions.db")
     assert [each.title for each in store.summaries()] == ["last"]
     store.close()
 

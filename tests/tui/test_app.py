@@ -150,7 +150,7 @@ def test_regenerate_edit_walk_and_delete(tmp_path: Path) -> None:
     """Else: what was answered before is gone, from the screen or from the store."""
 
     def stored() -> Conversation:
-        saved = Store.open(tmp_path / "sessions.db").latest()
+        saved = Store(tmp_path / "sessions.db").latest()
         assert saved is not None
         return saved.conversation
 
@@ -219,7 +219,7 @@ def test_regenerate_edit_walk_and_delete(tmp_path: Path) -> None:
             await chat.ask("Anew")
             assert len(chat.engine.generate.messages) == 1
             await chat.stored()
-            assert len(Store.open(tmp_path / "sessions.db").summaries()) == 2
+            assert len(Store(tmp_path / "sessions.db").summaries()) == 2
 
     run(body)
 
@@ -350,7 +350,7 @@ def test_a_reply_is_kept_as_it_grows_and_can_be_resumed(
             await chat.settle()
             await chat.stored()
             # What another process would find, were this one killed now.
-            saved = Store.open(tmp_path / "sessions.db").latest()
+            saved = Store(tmp_path / "sessions.db").latest()
             assert saved is not None and saved.title == "Remember this"
             answer = saved.conversation.exchanges[0].answer
             assert answer is not None and answer.text == "half an"
@@ -370,11 +370,11 @@ def test_two_windows_on_one_session_harm_neither(tmp_path: Path) -> None:
             chat.engine.reply("Yes.")
             await chat.settle()
             await chat.stored()
-            other = Store.open(tmp_path / "sessions.db")
+            other = Store(tmp_path / "sessions.db")
             saved = other.latest()
             assert saved is not None
             theirs = Conversation(saved.conversation.exchanges * 2)
-            other.write(saved.identity, saved.revision, theirs)
+            other.write(saved, theirs)
             await chat.ask("Mine")
             chat.engine.reply("Also.")
             await chat.stored()
@@ -387,7 +387,7 @@ def test_two_windows_on_one_session_harm_neither(tmp_path: Path) -> None:
 
 def test_a_store_that_is_held_holds_up_nothing(tmp_path: Path) -> None:
     """Else: another window that indexes freezes this one, or a question lands in the wrong chat."""
-    store = Store.open(tmp_path / "sessions.db")
+    store = Store(tmp_path / "sessions.db")
     old = store.create(Conversation((Exchange(Question("Old"), Answer("Yes.", end="stop")),)), "Old", "m")
 
     async def body() -> None:

@@ -38,7 +38,7 @@ class Host(App[None]):
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store.open(tmp_path / "sessions.db")
+    opened = Store(tmp_path / "sessions.db")
     yield opened
     opened.close()
 

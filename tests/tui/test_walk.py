@@ -223,7 +223,7 @@ class Walk(RuleBasedStateMachine):
 
     def chats(self) -> dict[str | None, str]:
         """Every stored chat, as another program reads it."""
-        store = Store.open(self.file)
+        store = Store(self.file)
         try:
             return {each.identity: repr(store.load(each.identity).conversation) for each in store.summaries()}
         finally:
