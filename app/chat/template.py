@@ -26,12 +26,12 @@ _REMEDY = "Choose another template with --template."
 class Template:
     """A compiled chat template.
 
-    The clock that a template may read stands still from the moment of compilation, so that a
-    conversation that passes midnight still begins with the same tokens.
+    The clock that a template reads stands still from the moment of compilation, so that a conversation that
+    passes midnight still begins with the same tokens.
     """
 
     def __init__(self, source: str, bos: str, eos: str) -> None:
-        """Compile `source`; `bos` and `eos` are the texts of the model's first and end tokens.
+        """Compile `source`. bos, eos: the texts of the model's first and end tokens.
 
         Raises SpecchatError when the template is not valid Jinja.
         """
@@ -50,19 +50,18 @@ class Template:
     def render(self, messages: Sequence[Message], add_generation_prompt: bool = True) -> str:
         """The conversation as the model expects to read it.
 
-        A template that refuses a system message, or leaves its text out, gets that text at the head of
-        the first user message. Raises SpecchatError when the template fails or runs without end.
+        Where a template refuses a system message, or leaves its text out, the text goes in front of the first
+        user message. Raises SpecchatError when the template fails or does not end.
         """
         folded = _fold_system(messages)
         try:
             text = self._run(messages, add_generation_prompt)
+            if folded is None or messages[0].content.strip() in text:
+                return text
         except SpecchatError:
             if folded is None:
                 raise
-            return self._run(folded, add_generation_prompt)
-        if folded is not None and messages[0].content.strip() not in text:
-            return self._run(folded, add_generation_prompt)
-        return text
+        return self._run(folded, add_generation_prompt)
 
     def _run(self, messages: Sequence[Message], add_generation_prompt: bool) -> str:
         try:
@@ -80,8 +79,8 @@ class Template:
                 f"The chat template refused the conversation: {_sentence(error)} {_REMEDY}"
             ) from error
         except RecursionError as error:
-            raise SpecchatError(f"The chat template calls itself without end. {_REMEDY}") from error
-        # The template is code of a stranger: whatever it raises is its failure, not a bug of ours.
+            raise SpecchatError(f"The chat template never stops calling itself. {_REMEDY}") from error
+        # The template is a stranger's code: whatever it raises is its fault, not a bug of ours.
         except Exception as error:
             reason = _sentence(error) or f"{type(error).__name__}."
             raise SpecchatError(f"The chat template failed: {reason} {_REMEDY}") from error
@@ -97,7 +96,7 @@ def _fold_system(messages: Sequence[Message]) -> list[Message] | None:
 
 
 def _sentence(error: Exception) -> str:
-    """What an error says, on one line, short, and with a full stop."""
+    """What an error says, in one short line that ends with a full stop."""
     said = " ".join(str(error).split())[:300]
     return said if not said or said[-1] in ".!?" else said + "."
 
@@ -111,8 +110,7 @@ def named_template(name: str) -> str:
     # Unlike Path.is_file, this has an answer for names that are too long to look up.
     if not os.path.isfile(path):
         raise UsageError(
-            f"There is no chat template called {name!r}: "
-            f"use {', '.join(BUILT_IN)}, or the path of a Jinja file."
+            f"There is no chat template {name!r}: use {', '.join(BUILT_IN)}, or the path of a Jinja file."
         )
     try:
         return path.read_text(encoding="utf-8-sig")
