@@ -8,27 +8,15 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from app.chat.conversation import Answer, Conversation, End, Question
-from app.engine.settings import Sampling
 from app.process import messages
-from app.process.client import Link
-from app.process.messages import Compare, Event, Generate, Load
-from app.session.engine import EngineUser
+from app.process.messages import Compare, Event, Generate
+from app.session.engine import EngineControl, GenerationSettings
 from app.session.figures import READY, LiveFigures
-from app.session.state import (
-    PATIENCE_SECONDS,
-    ComparingReplies,
-    ComparisonEvent,
-    Next,
-    Ready,
-    ReplyEvent,
-    Replying,
-)
+from app.session.state import ComparingReplies, ComparisonEvent, Next, Ready, ReplyEvent, Replying
 from app.session.streaming import StreamingReply, resumable
-from app.session.view import View
 
 # A crash loses at most this much of a reply.
 SAVE_SECONDS = 1.0
@@ -36,41 +24,17 @@ SAVE_SECONDS = 1.0
 COMPARED_TOKENS = 256
 
 
-@dataclass(frozen=True, slots=True)
-class GenerationSettings:
-    """How a reply is made. seed None: a new one each time. max_tokens None: as far as the context reaches."""
-
-    sampling: Sampling
-    seed: int | None = None
-    max_tokens: int | None = None
-
-
-class Chat(EngineUser):
+class Chat(EngineControl):
     """One conversation and one engine."""
 
-    def __init__(
-        self,
-        link: Link,
-        view: View,
-        deliver: Callable[[Event], None],
-        keep: Callable[[Conversation], None],
-        load: Load,
-        generation: GenerationSettings,
-        proposer: str,
-        k: int | None,
-    ) -> None:
-        """deliver: brings an event from the link's thread to `handle`. keep: stores a conversation."""
-        super().__init__(link, view, deliver, load, proposer, k)
-        self._keep = keep
-        self.generation = generation
-        # A question whose answer is made with settings of its own.
-        self._own: tuple[Question, GenerationSettings] | None = None
-        self.conversation = Conversation()
-        # Questions that wait for what is being made.
-        self.queued: tuple[Question, ...] = ()
-        # The number of the count whose answer is the size of the conversation.
-        self._count = 0
-        self._saved = 0.0
+    conversation = Conversation()
+    # Questions that wait for what is being made.
+    queued: tuple[Question, ...] = ()
+    # A question whose answer is made with settings of its own.
+    _own: tuple[Question, GenerationSettings] | None = None
+    # The number of the count whose answer is the size of the conversation.
+    _count = 0
+    _saved = 0.0
 
     # Questions and answers -------------------------------------------------------------------
 
@@ -86,25 +50,19 @@ class Chat(EngineUser):
             self._view.queue_changed()
             return
         self.conversation = self.conversation.asked(question)
-        self._keep(self.conversation)
+        self._view.keep(self.conversation)
         self._view.asked(question)
         self._answer()
 
     def stop(self) -> None:
         """Take back what waits; where nothing does, stop what is being made and keep what came so far."""
-        now = time.monotonic()
         if self.queued:
             self._give_back()
-        elif isinstance(self.state, (Replying, ComparingReplies)):
-            if self.state.stopped is None:
-                self._commands.cancel(self.state.identity)
-                self.state = replace(self.state, stopped=now)
-            elif now - self.state.stopped > PATIENCE_SECONDS:
-                self._view.say("The engine did not stop: it is started again.", "warning")
-                self.restart()
         elif self._then != "nothing":
             self._plan("nothing")
             self._view.say("The question is not sent.")
+        else:
+            super().stop()
 
     def regenerate(self) -> None:
         """Answer the last question again."""
@@ -218,7 +176,7 @@ class Chat(EngineUser):
     def set_system(self, system: str) -> None:
         """Another system prompt, from the next reply on."""
         self.conversation = replace(self.conversation, system=system)
-        self._keep(self.conversation)
+        self._view.keep(self.conversation)
         self._measure()
 
     def edit_last(self) -> Question | None:
@@ -280,7 +238,7 @@ class Chat(EngineUser):
 
     def _change(self, conversation: Conversation) -> None:
         self.conversation = conversation
-        self._keep(conversation)
+        self._view.keep(conversation)
         self._view.conversation_changed()
 
     def _measure(self) -> None:
@@ -299,7 +257,7 @@ class Chat(EngineUser):
             self._answer(then)
         self._ask_next()
 
-    def _made(self, event: Event) -> None:
+    def _take(self, event: Event) -> None:
         if isinstance(event, messages.Counted):
             if event.identity == self._count:
                 self.figures.used = event.tokens
@@ -314,9 +272,9 @@ class Chat(EngineUser):
                     self._compares(event)
                     self._ask_next()
 
-    def _break_off(self, end: End, why: ComparisonEvent) -> None:
+    def _break_off(self, end: End, why: messages.Cancelled | messages.Failed) -> None:
         if isinstance(self.state, Replying):
-            self._cut_short(end)
+            self._cut_short(self.state.reply, end)
         else:
             self._compares(why)
 
@@ -338,28 +296,27 @@ class Chat(EngineUser):
                 self._view.figures_changed()
                 if time.monotonic() - self._saved >= SAVE_SECONDS:
                     self._saved = time.monotonic()
-                    self._keep(self.conversation.answered(reply.so_far()))
+                    self._view.keep(self.conversation.answered(reply.so_far()))
             case messages.Done():
                 self.figures.finish(event.finished)
                 self._answered(reply.finish(event.finished))
                 if event.finished.reason == "context":
                     self._view.dialogues.context_is_full()
             case messages.TooLong():
-                self._cut_short(None)
+                self._cut_short(reply, None)
                 self.figures.used = event.tokens
                 self._view.figures_changed()
                 self._view.dialogues.too_long(event)
             case messages.Cancelled():
-                self._cut_short("cancelled")
+                self._cut_short(reply, "cancelled")
             case messages.Failed():
-                self._cut_short("crashed" if reply.tokens else None)
+                self._cut_short(reply, "crashed" if reply.tokens else None)
                 self._view.say(event.message, "error")
 
-    def _cut_short(self, end: End) -> None:
+    def _cut_short(self, reply: StreamingReply, end: End) -> None:
         """The reply ends without the engine's record."""
         self.figures.stop()
-        if isinstance(self.state, Replying):
-            self._answered(self.state.reply.so_far(end))
+        self._answered(reply.so_far(end))
 
     def _answered(self, answer: Answer) -> None:
         """A reply has ended: keep it, and ask what waits; where something is amiss, give that back."""
@@ -369,7 +326,7 @@ class Chat(EngineUser):
         else:
             # Stopped before a word came: the question stands without an answer.
             self._view.conversation_changed()
-        self._keep(self.conversation)
+        self._view.keep(self.conversation)
         self._enter(Ready())
         self._view.figures_changed()
         if answer.end in ("stop", "length", "stop_string"):

@@ -5,33 +5,38 @@ state.py shows the states. Nothing that a person chose is lost when an engine di
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from typing import Literal
 
 from app.chat.conversation import End
 from app.children import is_native
+from app.engine.settings import Sampling
 from app.process import messages
 from app.process.client import Link
 from app.process.messages import Event, Load, SetDraft, SetK, SetProposer, Small, Task, ended_by
 from app.session.commands import Commands
 from app.session.figures import READY, EngineState, LiveFigures
 from app.session.speculation import Speculation
-from app.session.state import (
-    ComparingReplies,
-    ComparisonEvent,
-    LoadingModel,
-    Next,
-    Ready,
-    Replying,
-    State,
-    Stopped,
-)
+from app.session.state import ComparingReplies, LoadingModel, Next, Ready, Replying, State, Stopped
 from app.session.view import View
 
+# An engine that has not stopped this long after Esc is started again by the next Esc.
+PATIENCE_SECONDS = 5.0
 
-class EngineUser(ABC):
+
+@dataclass(frozen=True, slots=True)
+class GenerationSettings:
+    """How a reply is made. seed None: a new one each time. max_tokens None: as far as the context reaches."""
+
+    sampling: Sampling
+    seed: int | None = None
+    max_tokens: int | None = None
+
+
+class EngineControl(ABC):
     """Starts the engine, loads models, and follows its state. What is made with it is a subclass's."""
 
     def __init__(
@@ -40,6 +45,7 @@ class EngineUser(ABC):
         view: View,
         deliver: Callable[[Event], None],
         load: Load,
+        generation: GenerationSettings,
         proposer: str,
         k: int | None,
     ) -> None:
@@ -48,6 +54,7 @@ class EngineUser(ABC):
         self._view = view
         # What is loaded, or is to be: what a person chose last, in the settings, on a list or in a dialogue.
         self.load = load
+        self.generation = generation
         self.loaded: messages.Loaded | None = None
         self.speculation = Speculation(proposer, k, self._send_to_model, self._speculation_changed)
         self.state: State = Stopped()
@@ -56,7 +63,7 @@ class EngineUser(ABC):
         self.figures = LiveFigures(proposer, k)
 
     @abstractmethod
-    def _break_off(self, end: End, why: ComparisonEvent) -> None:
+    def _break_off(self, end: End, why: messages.Cancelled | messages.Failed) -> None:
         """End a reply here, and a comparison with this event, without the engine's word."""
 
     @abstractmethod
@@ -68,12 +75,11 @@ class EngineUser(ABC):
         """Give questions that wait back to the person: nothing is made now."""
 
     @abstractmethod
-    def _made(self, event: Event) -> None:
+    def _take(self, event: Event) -> None:
         """Take an event of a reply or a comparison."""
 
     @property
     def making(self) -> Literal["reply", "comparison"] | None:
-        """What the engine is making."""
         if isinstance(self.state, Replying):
             return "reply"
         return "comparison" if isinstance(self.state, ComparingReplies) else None
@@ -106,10 +112,18 @@ class EngineUser(ABC):
         """Start the engine and load the model."""
         self._load(self.load, "the engine")
 
-    def restart(self) -> None:
-        """Start another engine in place of one that does not answer."""
-        self._commands.give_up()
-        self.start()
+    def stop(self) -> None:
+        """Stop what is being made, and keep what came so far; start another engine where it does not stop."""
+        current, now = self.state, time.monotonic()
+        if not isinstance(current, (Replying, ComparingReplies)):
+            return
+        if current.stopped is None:
+            self._commands.cancel(current.identity)
+            self.state = replace(current, stopped=now)
+        elif now - current.stopped > PATIENCE_SECONDS:
+            self._view.say("The engine did not stop: it is started again.", "warning")
+            self._commands.give_up()
+            self.start()
 
     def reload(self, before: Load, after: Load) -> None:
         """Load with other settings; only what differs between them is changed. A reply goes on afterwards."""
@@ -184,7 +198,7 @@ class EngineUser(ABC):
                 if isinstance(self.state, LoadingModel) and self.state.identity == ended_by(event):
                     self._load_ended(event, self.state.then)
             case _:
-                self._made(event)
+                self._take(event)
 
     def _load_ended(self, event: Event, then: Next) -> None:
         match event:

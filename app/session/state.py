@@ -22,27 +22,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from app.process.messages import (
-    Cancelled,
-    Compared,
-    Comparing,
-    ComparisonEnded,
-    Done,
-    Failed,
-    LeftOut,
-    Reading,
-    Steps,
-    TooLong,
-)
+from app.process import messages as m
 from app.session.streaming import StreamingReply
 
 # What may come of a reply, and of a comparison.
-ReplyEvent = LeftOut | Reading | Steps | Done | TooLong | Cancelled | Failed
-ComparisonEvent = Comparing | Compared | ComparisonEnded | Cancelled | Failed
+ReplyEvent = m.LeftOut | m.Reading | m.Steps | m.Done | m.TooLong | m.Cancelled | m.Failed
+ComparisonEvent = m.Comparing | m.Compared | m.ComparisonEnded | m.Cancelled | m.Failed
 # What is done once a model is loaded: nothing, answer the last question, or continue its answer.
 Next = Literal["nothing", "answer", "continue"]
-# An engine that has not stopped this long after Esc is started again by the next Esc.
-PATIENCE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from app.chat.conversation import Answer, Question
+from app.chat.conversation import Answer, Conversation, Question
 from app.process import messages
 from app.session.state import ComparisonEvent
 
@@ -29,6 +29,9 @@ class View(Protocol):
 
     @property
     def dialogues(self) -> Dialogues: ...
+
+    def keep(self, conversation: Conversation) -> None:
+        """Store it."""
 
     def asked(self, question: Question) -> None: ...
     def answer_begins(self, begun: Answer | None) -> None: ...

@@ -32,7 +32,8 @@ from app.errors import SpecchatError
 from app.process.client import Link
 from app.process.messages import Event, FindDrafts, FindModels, Loaded
 from app.session.autosave import Autosave
-from app.session.chat import Chat, GenerationSettings
+from app.session.chat import Chat
+from app.session.engine import GenerationSettings
 from app.settings.fields import BY_PATH, put, typed
 from app.settings.values import Settings
 from app.tui.actions import ACTIONS, BY_NAME, Action
@@ -140,7 +141,6 @@ class SpecchatApp(App[None], inherit_bindings=False):
             link,
             self.view,
             deliver=self._deliver,
-            keep=self.keep,
             load=self.settings.model.command(),
             generation=generation_settings(self.settings),
             proposer=self.settings.speculation.proposer,
@@ -232,11 +232,6 @@ class SpecchatApp(App[None], inherit_bindings=False):
     def on_unmount(self) -> None:
         self._link.close()
         self.farewell = self.autosave.close()
-
-    def keep(self, conversation: Conversation) -> None:
-        """Have the conversation stored; where that fails the chat goes on, and the person is told once."""
-        self.autosave.keep(conversation, self.view.model_name)
-        self.view.show_header()
 
     async def on_event(self, event: ScreenEvent) -> None:
         """Keys wait for the dialogue that a key before them opens: they are for it, and act on its parts.

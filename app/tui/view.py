@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from app.chat.conversation import Answer, Question
+from app.chat.conversation import Answer, Conversation, Question
 from app.chat.gate import clean
 from app.models.naming import with_draft
 from app.process.messages import Count, Counted, Step
@@ -57,6 +57,11 @@ class PaneView:
     def count(self, chip: int, text: str) -> None:
         """Have a chip's tokens counted."""
         self._counting[self._app.chat.request(Count(text=text))] = chip
+
+    def keep(self, conversation: Conversation) -> None:
+        """Have the conversation stored; where that fails the chat goes on, and the person is told once."""
+        self._app.autosave.keep(conversation, self.model_name)
+        self.show_header()
 
     def queue_changed(self) -> None:
         self._app.prompt.show_waiting(self._app.chat.queued)

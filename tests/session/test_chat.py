@@ -29,8 +29,9 @@ from app.process.messages import (
     Switched,
     TooLong,
 )
-from app.session import chat as session
-from app.session.chat import Chat, GenerationSettings
+from app.session import engine as session
+from app.session.chat import Chat
+from app.session.engine import GenerationSettings
 from app.session.state import ComparingReplies, LoadingModel, Ready, Replying, Stopped
 from tests.tui.engine import LOADED, OPTIONS, ScriptedEngine, finished
 
@@ -62,14 +63,12 @@ class Desk:
 
     def __init__(self, loaded: bool = True) -> None:
         self.engine, self.seen = ScriptedEngine(), Seen()
-        self.kept: list[Conversation] = []
         self.events: list[Event] = []
         generation = GenerationSettings(Sampling(), seed=1)
         self.chat = Chat(
             self.engine,
             self.seen,
             deliver=self.events.append,
-            keep=self.kept.append,
             load=Load("model.gguf"),
             generation=generation,
             proposer="auto",
@@ -78,6 +77,10 @@ class Desk:
         self.chat.start()
         if loaded:
             self.tell(LOADED)
+
+    @property
+    def kept(self) -> list[Conversation]:
+        return self.seen.of("keep")
 
     def tell(self, *events: Event) -> None:
         """Let the engine say this, and the chat hear it, and all that follows."""

@@ -411,7 +411,7 @@ def test_a_store_that_is_held_holds_up_nothing(tmp_path: Path) -> None:
             assert [each.title for each in store.summaries()] == ["New", "Old"]
         async with chatting(tmp_path, resume="Old") as chat:
             other.execute("BEGIN EXCLUSIVE")
-            chat.app.keep(chat.app.chat.conversation.asked(Question("Old")))
+            chat.app.view.keep(chat.app.chat.conversation.asked(Question("Old")))
             chat.app.open_chat(chat.app.autosave.resume("New"))
             await chat.ask("For the new one")
             assert "It is answered." not in chat.text
@@ -537,7 +537,7 @@ def test_the_first_line_names_the_gpu(tmp_path: Path) -> None:
         async with chatting(tmp_path, loaded=loaded) as chat:
             assert "Test Model on Some Card 3000 and 1 more" in chat.text.splitlines()[0]
             # Whatever is stored may change the title beside it.
-            chat.app.keep(chat.app.chat.conversation)
+            chat.app.view.keep(chat.app.chat.conversation)
             await chat.settle()
             assert "Test Model on Some Card 3000 and 1 more" in chat.text.splitlines()[0]
 
