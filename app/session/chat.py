@@ -275,7 +275,7 @@ class Chat(EngineControl):
     def _break_off(self, end: End, why: messages.Cancelled | messages.Failed) -> None:
         if isinstance(self.state, Replying):
             self._cut_short(self.state.reply, end)
-        else:
+        elif isinstance(self.state, ComparingReplies):
             self._compares(why)
 
     def _replies(self, event: ReplyEvent, reply: StreamingReply) -> None:

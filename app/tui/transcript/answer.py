@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from app.chat.conversation import Answer
-from app.chat.earned import sentence
+from app.chat.gain import gain_sentence
 from app.chat.gate import clean
 from app.chat.thinking import Part, split
 from app.process.messages import Step
@@ -214,7 +214,7 @@ class AnswerLines:
             return []
         palette = drawing.palette
         if self._earned is None:
-            self._earned = sentence(answer)
+            self._earned = gain_sentence(answer)
         how = ending(answer.end, drawing.keys.go_on)
         earned = self._earned.removesuffix(".") if how else self._earned
         runs = [[Run(earned, palette.muted)]] if earned else []
