@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from app.chat.conversation import Answer
 from app.chat.gain import gain_sentence
 from app.chat.gate import clean
-from app.chat.thinking import Part, split
+from app.chat.thinking import ReplyPart, split
 from app.process.messages import Step
 from app.tui.transcript.colouring import Level, Trail, TrailInk, legend
 from app.tui.transcript.ending import cut_short, ending
@@ -44,7 +44,7 @@ class Drawing:
 class _Section:
     """A part on the screen. text: its lines, unless it is a thought that was folded."""
 
-    part: Part
+    part: ReplyPart
     lines: list[Line] = field(default_factory=list)
     text: MarkdownLines | None = None
 
@@ -102,7 +102,7 @@ class AnswerLines:
 
     def grow(self, drawing: Drawing) -> None:
         """Lay out what was added, at the cost of the new text only."""
-        parts = split(self.text, growing=True)
+        parts = split(self.text, streaming=True)
         kept = [section.part for section in self._sections]
         if len(parts) < len(kept) or any(
             (old.kind, old.start) != (new.kind, new.start) or (index + 1 < len(kept) and old != new)
@@ -129,7 +129,7 @@ class AnswerLines:
 
     def draw(self, drawing: Drawing) -> None:
         """Lay out everything anew."""
-        self._sections = [_Section(part) for part in split(self.text, growing=self._growing)]
+        self._sections = [_Section(part) for part in split(self.text, streaming=self._growing)]
         for index, section in enumerate(self._sections):
             self._grow(index, section.part, drawing)
         self.join(drawing)
@@ -138,7 +138,7 @@ class AnswerLines:
         """Forget which thoughts were turned one by one: all are to be alike."""
         self._turned.clear()
 
-    def _grow(self, index: int, part: Part, drawing: Drawing) -> None:
+    def _grow(self, index: int, part: ReplyPart, drawing: Drawing) -> None:
         section = self._sections[index]
         section.part = part
         palette = drawing.palette
@@ -173,7 +173,7 @@ class AnswerLines:
             return None
         return TrailInk(self._trail, drawing.theme, drawing.palette.ghost if drawing.level == 2 else None)
 
-    def _thought_head(self, index: int, part: Part, unfolded: bool, drawing: Drawing) -> Line:
+    def _thought_head(self, index: int, part: ReplyPart, unfolded: bool, drawing: Drawing) -> Line:
         words = len(self.text[part.start : part.end].split())
         verb = "thinking," if part.open and self._growing else "thought for"
         text = f"{'▾' if unfolded else '▸'} {verb} {words:,} word{'' if words == 1 else 's'}"
