@@ -42,7 +42,7 @@ class Prefill:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class ExpectedGain:
     """What the controller expected of a proposer before a pass.
 
     k: its best draft length, at least 1, of those that the ledger allows where one of them pays. gain:
@@ -80,7 +80,7 @@ class Pass:
     seconds: float
     target_seconds: float
     proposer_seconds: float
-    values: tuple[Value, ...] = ()
+    values: tuple[ExpectedGain, ...] = ()
     padded: int = 0
     reading_seconds: float = 0.0
     speculation_seconds: float = 0.0
@@ -89,7 +89,7 @@ class Pass:
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
+class ProposerDropped:
     """A proposer failed and drafts no more; the reply goes on without it.
 
     damaged: its model computes no numbers; otherwise `reason` is what llama.cpp said.
@@ -117,7 +117,7 @@ class Totals:
     kept: tokens of the reply. rejections: drafts that were not accepted whole. accepted_by_position: passes
     that accepted at least 1, 2, … tokens. by_proposer: every proposer that was on, with or without a pass.
     k_history: tokens drafted in each pass. replayed: tokens that were read again after rejected drafts, as
-    the memory cannot be cut. plain_seconds: what plain decoding would have taken for a token, see pace.py.
+    the memory cannot be cut. plain_seconds: what plain decoding would have taken for a token, see plain.py.
     """
 
     passes: int = 0
@@ -182,7 +182,7 @@ class Finished(Totals):
         return self.passes + self.accepted - self.kept
 
 
-Event = Prefill | Pass | Dropped | Finished
+Event = Prefill | Pass | ProposerDropped | Finished
 
 
 def times_plain(

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from app.engine.counts import Counts
-from app.engine.events import Finished, Pass, Pause, Prefill, Totals, Value
+from app.engine.events import ExpectedGain, Finished, Pass, Pause, Prefill, Totals
 from app.engine.expectation import expected_tokens
 
 # One column of a sparkline: long enough to hold some passes, short enough to show a turn.
@@ -66,7 +66,7 @@ class PanelFigures(Totals):
     prompt: int | None = None
     prefill_seconds: float | None = None
     seed: int | None = None
-    values: tuple[Value, ...] = ()
+    values: tuple[ExpectedGain, ...] = ()
     pause: Pause | None = None
 
     @property
@@ -147,7 +147,7 @@ class LiveFigures:
         self._next = proposer, k
         self._counts, self._window = Counts(), Counts()
         self._drafters: dict[str, None] = {}
-        self._values: tuple[Value, ...] = ()
+        self._values: tuple[ExpectedGain, ...] = ()
         self._pause: Pause | None = None
         self._windows: deque[Totals] = deque(maxlen=COLUMNS)
         # What changes less often than with every pass.
