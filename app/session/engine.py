@@ -62,21 +62,16 @@ class EngineControl(ABC):
         self.engine = EngineState("loading", "the engine")
         self.figures = LiveFigures(proposer, k)
 
+    # What the chat does about it: break off what is being made, go on with what waited for the model, give
+    # back the questions that wait, take an event of what is being made.
     @abstractmethod
-    def _break_off(self, end: End, why: messages.Cancelled | messages.Failed) -> None:
-        """End a reply here, and a comparison with this event, without the engine's word."""
-
+    def _break_off(self, end: End, why: messages.Cancelled | messages.Failed) -> None: ...
     @abstractmethod
-    def _model_is_ready(self, then: Next) -> None:
-        """Go on with what waited for the model."""
-
+    def _model_is_ready(self, then: Next) -> None: ...
     @abstractmethod
-    def _give_back(self) -> None:
-        """Give questions that wait back to the person: nothing is made now."""
-
+    def _give_back(self) -> None: ...
     @abstractmethod
-    def _take(self, event: Event) -> None:
-        """Take an event of a reply or a comparison."""
+    def _take(self, event: Event) -> None: ...
 
     @property
     def making(self) -> Literal["reply", "comparison"] | None:
@@ -91,7 +86,7 @@ class EngineControl(ABC):
 
     @property
     def _then(self) -> Next:
-        """What is done once a model is loaded."""
+        """What waits for a model to be loaded."""
         return self.state.then if isinstance(self.state, (LoadingModel, Stopped)) else "nothing"
 
     def _plan(self, then: Next) -> None:
@@ -149,7 +144,7 @@ class EngineControl(ABC):
         return self._commands.send(command)
 
     def _load(self, load: Load, what: str = "the model", then: Next = "nothing", died: str = "") -> None:
-        """Load, from any state. What is being made ends there, and what waited waits for this."""
+        """Load, from any state. What is being made ends there; what waited for a model waits for this one."""
         if self._then != "nothing":
             then = self._then
         if isinstance(self.state, (LoadingModel, Replying, ComparingReplies)):
@@ -228,8 +223,8 @@ class EngineControl(ABC):
         self.speculation.switched(event)
 
     def _crashed(self, event: messages.Crashed) -> None:
-        """The engine has died. One that had a model loads it again; one that died of loading it tries other
-        settings once, as it would die for ever."""
+        """The engine has died. One that had a model loads it again. One that died of loading tries other
+        settings, but only once: it might die again and again."""
         before = self.state
         if isinstance(before, (Replying, ComparingReplies)):
             self._break_off("crashed", messages.Failed(before.identity, f"The engine {event.reason}."))
