@@ -301,12 +301,12 @@ class Chat(EngineControl):
                 self.figures.finish(event.finished)
                 self._answered(reply.finish(event.finished))
                 if event.finished.reason == "context":
-                    self._view.dialogues.context_is_full()
+                    self._view.context_is_full()
             case messages.TooLong():
                 self._cut_short(reply, None)
                 self.figures.used = event.tokens
                 self._view.figures_changed()
-                self._view.dialogues.too_long(event)
+                self._view.too_long(event)
             case messages.Cancelled():
                 self._cut_short(reply, "cancelled")
             case messages.Failed():
@@ -341,4 +341,4 @@ class Chat(EngineControl):
         if messages.ended_by(event):
             self._enter(Ready())
         # A dialogue is painted with what is behind it, so this comes last.
-        self._view.dialogues.compares(event)
+        self._view.compares(event)

@@ -178,7 +178,7 @@ class EngineControl(ABC):
             case messages.Noted():
                 self._view.say(event.sentence, "note")
             case messages.Asked():
-                self._view.dialogues.asks(event)
+                self._view.asks(event)
             case messages.Switched():
                 self._switched(event, command)
             case messages.Crashed():
@@ -188,7 +188,7 @@ class EngineControl(ABC):
                 self._view.say(event.message, "error")
                 self._show(READY if self.loaded is not None else self.engine)
             case _ if isinstance(command, (messages.FindDrafts, messages.FindModels)):
-                self._view.dialogues.found(command, event)
+                self._view.found(command, event)
             case _ if isinstance(command, Load):
                 if isinstance(self.state, LoadingModel) and self.state.identity == ended_by(event):
                     self._load_ended(event, self.state.then)
@@ -238,4 +238,4 @@ class EngineControl(ABC):
         else:
             self._show(EngineState("stopped"))
             self._give_back()
-        self._view.dialogues.crashed(event, restart)
+        self._view.crashed(event, restart)

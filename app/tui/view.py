@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from app.chat.conversation import Answer, Conversation, Question
 from app.chat.gate import clean
 from app.models.naming import with_draft
-from app.process.messages import Count, Counted, Step
+from app.process.messages import Asked, Count, Counted, Crashed, Event, Step, Task, TooLong
+from app.session.state import ComparisonEvent
 
 if TYPE_CHECKING:
     from app.tui.app import SpecchatApp
-    from app.tui.dialogues import Dialogues
 
 # Figures that change faster than this cannot be read, and each change costs the model time.
 FIGURES_SECONDS = 0.4
@@ -34,10 +34,6 @@ class PaneView:
         self._ticks = 0
 
     @property
-    def dialogues(self) -> Dialogues:
-        return self._app.dialogues
-
-    @property
     def model_name(self) -> str:
         loaded = self._app.chat.loaded
         return loaded.name if loaded else ""
@@ -57,6 +53,24 @@ class PaneView:
     def count(self, chip: int, text: str) -> None:
         """Have a chip's tokens counted."""
         self._counting[self._app.chat.request(Count(text=text))] = chip
+
+    def found(self, command: Task, event: Event) -> None:
+        self._app.dialogues.found(command, event)
+
+    def compares(self, event: ComparisonEvent) -> None:
+        self._app.dialogues.compares(event)
+
+    def too_long(self, event: TooLong) -> None:
+        self._app.dialogues.too_long(event)
+
+    def context_is_full(self) -> None:
+        self._app.dialogues.context_is_full()
+
+    def asks(self, event: Asked) -> None:
+        self._app.dialogues.asks(event)
+
+    def crashed(self, event: Crashed, restarted: bool) -> None:
+        self._app.dialogues.crashed(event, restarted)
 
     def keep(self, conversation: Conversation) -> None:
         """Have the conversation stored; where that fails the chat goes on, and the person is told once."""
