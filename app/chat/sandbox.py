@@ -6,7 +6,7 @@ each loop counts its turns, and whatever makes a string longer looks at its leng
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, NoReturn
 
@@ -50,6 +50,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
             cache_size=0,
         )
         self._steps = 0
+        # Stands in for the operator `~`.
+        self.join_texts = joined
         for name in _PADDING_FILTERS:
             del self.filters[name]
         self.filters.update(tojson=_tojson, indent=_indent, join=_join, replace=_replace)
@@ -70,11 +72,6 @@ class Sandbox(ImmutableSandboxedEnvironment):
         self._steps += 1
         if self._steps > MAX_STEPS:
             raise LimitError(f"it was stopped after {MAX_STEPS:,} steps")
-
-    @staticmethod
-    def join_texts(parts: Sequence[object]) -> str:
-        """Stands in for the operator `~`."""
-        return joined(parts)
 
     def wrap_str_format(self, value: object) -> None:
         """jinja2's safe form of `str.format` pads without bound: there is none."""
