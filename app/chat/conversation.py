@@ -1,19 +1,18 @@
-"""A conversation: turns, what of them is sent to the model, and what a person may change.
+"""A conversation: its turns, which of them are sent to the model, and what a person may change.
 
-Values, not a mutable object: each change gives a new Conversation, so that what the screen shows, what
-the store holds and what the engine was sent can be compared.
+Each change gives a new Conversation, so that what the screen shows, what the store holds and what the engine
+was sent can be compared.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from app.chat.documents import Document, with_documents
 from app.chat.message import Message
 
-# How a reply ended; "crashed": the engine's process died; None: it is still growing.
+# How a reply ended; "crashed": the engine's process died; None: it is still being written.
 End = Literal["stop", "length", "stop_string", "context", "cancelled", "crashed"] | None
 
 
@@ -21,7 +20,7 @@ End = Literal["stop", "length", "stop_string", "context", "cancelled", "crashed"
 class Figures:
     """A reply's speed, and what speculation gave it. None where a figure was not measured.
 
-    proposer: those that drafted, or that were on where none did. acceptance_rate: None where none did.
+    proposer: those that drafted, or that were on where none did; then acceptance_rate is None.
     """
 
     proposer: str
@@ -53,16 +52,26 @@ class Question:
 class Answer:
     """The model's turn. pieces: text of each token; origins: where each came from; same lengths.
 
-    ghosts: (index of the token they stood before, text) of drafts that were rejected.
+    rejected: (index of the token it stood before, text) of each rejected draft.
     """
 
     text: str = ""
     token_ids: tuple[int, ...] = ()
     pieces: tuple[str, ...] = ()
     origins: tuple[str, ...] = ()
-    ghosts: tuple[tuple[int, str], ...] = ()
+    rejected: tuple[tuple[int, str], ...] = ()
     end: End = None
     figures: Figures | None = None
+
+    def cut(self, size: int) -> Answer:
+        """With no more than `size` tokens; the text stays."""
+        return replace(
+            self,
+            token_ids=self.token_ids[:size],
+            pieces=self.pieces[:size],
+            origins=self.origins[:size],
+            rejected=tuple(draft for draft in self.rejected if draft[0] <= size),
+        )
 
 
 # A version of a turn with what followed it.
@@ -73,9 +82,8 @@ Branch: TypeAlias = "tuple[Exchange, ...]"
 class Exchange:
     """A question and its answer, None before the answer has begun; and the turn's other versions.
 
-    earlier, later: versions made before and after this one, oldest first. What followed each goes with it,
-    as it was said to that one: nothing less keeps it while another is shown, and nothing more is needed, as
-    its turns hold versions of their own in the same way. The first exchange of a branch holds none.
+    earlier, later: versions made before and after this one, oldest first, each with what followed it. The
+    turns of a branch have versions of their own in the same way, but for the first.
     """
 
     question: Question
@@ -95,14 +103,14 @@ class Exchange:
 
     @property
     def questions(self) -> tuple[Question, ...]:
-        """Those of all versions, oldest first."""
+        """The questions of all versions, oldest first."""
         return tuple(branch[0].question for branch in (*self.earlier, (self,), *self.later))
 
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Exchanges in order, of each the version that is shown. unsent: so many of the oldest are shown but no
-    longer sent."""
+    """Exchanges in order, each in the version that is shown. unsent: how many of the oldest are no longer
+    sent."""
 
     exchanges: tuple[Exchange, ...] = ()
     system: str = ""
@@ -117,24 +125,24 @@ class Conversation:
         return replace(self, exchanges=(*self.exchanges, Exchange(question)))
 
     def answered(self, answer: Answer) -> Conversation:
-        """With this answer to the last question, in place of the one that it had."""
+        """With this answer to the last question."""
         *before, last = self.exchanges
         return replace(self, exchanges=(*before, replace(last, answer=answer)))
 
     def with_version(self, question: Question | None = None) -> Conversation:
-        """With another version of the last exchange: this question, None for the same, without an answer.
+        """With another version of the last exchange, without an answer: this question, None for the same.
 
-        The same again of what has no answer yet is no other version.
+        No version is added where the last question is the same and has no answer yet.
         """
         last = self.exchanges[-1]
         asked = Exchange(question or last.question)
         if asked == replace(last, earlier=(), later=()):
             return self
         versions = (*_versions(self.exchanges[-1:]), (asked,))
-        return replace(self, exchanges=(*self.exchanges[:-1], *_shown(versions, len(versions))))
+        return self._ending(-1, _shown(versions, len(versions)))
 
     def show_version(self, index: int, number: int) -> Conversation:
-        """With version `number`, counted from 1, of the exchange at `index`, and what followed that one.
+        """With version `number`, from 1, of the exchange at `index`, and with what followed that version.
 
         Raises IndexError where there is no such exchange or version.
         """
@@ -143,10 +151,8 @@ class Conversation:
         return self._ending(index, _shown(_versions(self.exchanges[index:]), number))
 
     def without_version(self) -> Conversation:
-        """Without the shown version of the last exchange: the one before is shown, else the one after.
-
-        The same where it is the only one.
-        """
+        """Without the shown version of the last exchange, if it has others: the one before, or after, is
+        shown."""
         if not self.exchanges or self.exchanges[-1].versions == 1:
             return self
         last = self.exchanges[-1]
@@ -155,15 +161,14 @@ class Conversation:
     @property
     def last_versioned(self) -> int | None:
         """The index of the last exchange that has several versions."""
-        several = [index for index, each in enumerate(self.exchanges) if each.versions > 1]
-        return several[-1] if several else None
+        return max((index for index, each in enumerate(self.exchanges) if each.versions > 1), default=None)
 
     def _ending(self, index: int, branch: Branch) -> Conversation:
         exchanges = (*self.exchanges[:index], *branch)
         return replace(self, exchanges=exchanges, unsent=min(self.unsent, len(exchanges) - 1))
 
     def dropping(self, count: int) -> Conversation:
-        """`count` more of the oldest exchanges are not sent; the last always is."""
+        """With `count` more of the oldest exchanges not sent; the last always is."""
         return replace(self, unsent=max(0, min(self.unsent + count, len(self.exchanges) - 1)))
 
     def messages(self) -> tuple[Message, ...]:
@@ -187,7 +192,7 @@ class Conversation:
 
 
 def _versions(tail: Branch) -> tuple[Branch, ...]:
-    """All versions of the first exchange, oldest first; to the one that is shown belongs what follows."""
+    """All versions of the first exchange, oldest first; the shown one with the rest of `tail`."""
     first = tail[0]
     return (*first.earlier, (replace(first, earlier=(), later=()), *tail[1:]), *first.later)
 
@@ -199,8 +204,7 @@ def _shown(versions: tuple[Branch, ...], number: int) -> Branch:
 
 def title_of(question: Question, longest: int = 60) -> str:
     """A session's first title: the question's first line, or the name of its first document."""
-    lines: Sequence[str] = question.text.strip().splitlines()
+    names = [each.name for each in question.documents]
+    lines = [*question.text.strip().splitlines(), *names]
     line = " ".join(lines[0].split()) if lines else ""
-    if not line and question.documents:
-        line = question.documents[0].name
     return line if len(line) <= longest else line[: longest - 1].rstrip() + "…"

@@ -1,4 +1,4 @@
-"""Documents that go before the prompt: read from files or standard input, and laid out."""
+"""Documents that go before the prompt, read from files or standard input."""
 
 import codecs
 import os
@@ -13,7 +13,7 @@ from app.errors import SpecchatError
 MAX_BYTES = 64 * 1024 * 1024
 """More than any context holds; it also ends the reading of an endless device."""
 
-# UTF-32's little-endian mark begins with UTF-16's: the longer ones come first.
+# UTF-32's little-endian mark begins with UTF-16's: the longer ones are tried first.
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -32,10 +32,10 @@ class Document:
 
 
 def read_document(path: str | os.PathLike[str]) -> Document:
-    """The text file at `path`, which may be a pipe.
+    """The text file at `path`, which may be a pipe, in UTF-8, or in UTF-16 or UTF-32 with a byte order mark.
 
-    Its name is the path as given, or the last part of an absolute one. UTF-8, or UTF-16 and UTF-32 with
-    a byte order mark. Raises SpecchatError when it is missing, a folder, unreadable, empty or not text.
+    Its name is the path as given, or the last part of an absolute one. Raises SpecchatError when it is
+    missing, a folder, unreadable, empty or not text.
     """
     path = Path(path)
     shown = clean(str(path))
@@ -65,8 +65,8 @@ def read_stdin(data: bytes) -> Document:
 def with_documents(prompt: str, documents: Sequence[Document]) -> str:
     """The documents, each between two lines that name it, and then the prompt.
 
-    Small models answer what they read last, and take brackets in words for a border more surely than
-    they take quotes or XML, which the documents themselves may contain.
+    Small models answer what they read last, and take words in brackets for a border more reliably than quotes
+    or XML, which the documents themselves may contain.
     """
     blocks = [f"[Document: {each.name}]\n{each.text.strip()}\n[End of {each.name}]" for each in documents]
     return "\n\n".join([*blocks, prompt] if prompt else blocks)

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from app.chat.conversation import Answer, Branch, Conversation, Exchange, Figures, Question
 from app.chat.documents import Document
-from app.chat.earned import sentence
+from app.chat.gain import gain_sentence
 from app.chat.gate import clean
 from app.errors import SpecchatError
 
 _SPECIAL = re.compile(r"[\\`*_\[\]<>#~|&]")
-_FENCE = re.compile(r"^ {0,3}(`{3,}(?=[^`]*$)|~{3,})(.*)$")
+_FENCE = re.compile(r"^ {0,3}(`{3,}(?=[^`\n]*$)|~{3,})(.*)$", re.MULTILINE)
 # Names that Windows keeps for devices, whatever their ending.
 _RESERVED = re.compile(r"(con|prn|aux|nul|com\d|lpt\d)$", re.IGNORECASE)
 _MOST_TRIES = 1000
@@ -30,13 +30,13 @@ def markdown(title: str, model: str, conversation: Conversation) -> str:
     """The conversation as Markdown: questions as quotes with their documents folded, answers as they are,
     other versions of a turn folded below it.
 
-    Nothing in one part changes how the next is read: fences are longer than any run of backticks inside,
-    and one that an answer leaves open is closed.
+    Nothing in one part changes how the next is read: fences are longer than any run of backticks inside, and
+    one that an answer leaves open is closed.
     """
     count = len(conversation.exchanges)
     parts = [
         f"# {_escaped(title)}",
-        f"Model: {_escaped(model) or '–'} · {count:,} {'question' if count == 1 else 'questions'}",
+        f"Model: {_escaped(model) or '–'} · {count:,} question{'s' * (count != 1)}",
     ]
     if conversation.system.strip():
         parts.append(_folded("System prompt", conversation.system))
@@ -51,7 +51,7 @@ def markdown(title: str, model: str, conversation: Conversation) -> str:
 
 
 def file_name(title: str) -> str:
-    """A name for a file that holds the session of that title, fit for every system."""
+    """A name for the file of a session with that title, fit for every system."""
     kept = "".join(each if each.isalnum() or each in " -_" else " " for each in clean(title))
     name = " ".join(kept.split())
     # Systems count bytes, and a number and the ending must still fit.
@@ -60,9 +60,9 @@ def file_name(title: str) -> str:
 
 
 def write_new(path: Path, text: str) -> Path:
-    """Write `text` to a file that did not exist: `path`, else with -2, -3 and so on before its ending.
+    """Write `text` to a new file, and return its path: `path`, or with -2, -3, … before its ending.
 
-    The path of the file. Raises SpecchatError where none can be written.
+    Raises SpecchatError where none can be written.
     """
     shown = clean(str(path))
     try:
@@ -105,19 +105,17 @@ def _question(question: Question) -> list[str]:
 
 def _document(document: Document) -> str:
     words = len(document.text.split())
-    return _folded(f"{document.name} · {words:,} {'word' if words == 1 else 'words'}", document.text)
+    return _folded(f"{document.name} · {words:,} word{'s' * (words != 1)}", document.text)
 
 
 def _answer(answer: Answer, model: str) -> list[str]:
     parts = [f"**{_escaped(model) or 'Model'}**"]
     if answer.text.strip():
         parts.append(_closed(clean(answer.text).strip("\n")))
-    notes = [said.removesuffix(".")] if (said := sentence(answer)) else []
-    notes += _figures(answer.figures) if answer.figures is not None else []
-    if answer.end in _ENDED:
-        notes.append(_ENDED[answer.end])
-    if notes:
-        parts.append(f"<sub>{html.escape(clean(' · '.join(notes)))}</sub>")
+    figures = _figures(answer.figures) if answer.figures is not None else []
+    notes = [gain_sentence(answer).removesuffix("."), *figures, _ENDED.get(answer.end, "")]
+    if any(notes):
+        parts.append(f"<sub>{html.escape(clean(' · '.join(filter(None, notes))))}</sub>")
     return parts
 
 
@@ -143,37 +141,30 @@ def _plain(branch: Branch) -> list[str]:
 
 
 def _figures(figures: Figures) -> list[str]:
-    notes = [figures.proposer, f"{figures.tokens:,} tokens"]
-    if figures.tokens_per_second is not None:
-        notes.append(f"{figures.tokens_per_second:.1f} tokens/s")
-    if figures.speedup is not None:
-        notes.append(f"{figures.speedup:.2f}× plain")
-    if figures.acceptance_rate is not None:
-        notes.append(f"acceptance {figures.acceptance_rate:.0%}")
-    if figures.tokens_per_pass is not None:
-        notes.append(f"{figures.tokens_per_pass:.2f} tokens per pass")
-    return [*notes, f"seed {figures.seed}"]
+    measured = (
+        (figures.tokens_per_second, "{:.1f} tokens/s"),
+        (figures.speedup, "{:.2f}× plain"),
+        (figures.acceptance_rate, "acceptance {:.0%}"),
+        (figures.tokens_per_pass, "{:.2f} tokens per pass"),
+    )
+    known = [text.format(value) for value, text in measured if value is not None]
+    return [figures.proposer, f"{figures.tokens:,} tokens", *known, f"seed {figures.seed}"]
 
 
 def _folded(summary: str, text: str) -> str:
     text = clean(text).strip("\n")
-    longest = max((len(run) for run in re.findall("`+", text)), default=0)
-    fence = "`" * max(3, longest + 1)
+    fence = "`" * max(3, *(len(run) + 1 for run in re.findall("`+", text)), 0)
     label = html.escape(" ".join(clean(summary).split()))
     return f"<details>\n<summary>{label}</summary>\n\n{fence}text\n{text}\n{fence}\n\n</details>"
 
 
 def _closed(text: str) -> str:
-    """`text` with the fence closed that it leaves open."""
+    """`text`, with the fence closed that it leaves open."""
     opened = ""
-    for line in text.split("\n"):
-        match = _FENCE.match(line)
-        if match is None:
-            continue
-        run, rest = match[1], match[2]
+    for run, rest in _FENCE.findall(text):
         if not opened:
             opened = run
-        elif run[0] == opened[0] and len(run) >= len(opened) and not rest.strip():
+        elif run.startswith(opened) and not rest.strip():
             opened = ""
     return f"{text}\n{opened}" if opened else text
 

@@ -1,13 +1,13 @@
 """From a conversation to the tokens of its prompt.
 
-Rendering and tokenising the whole conversation would be one line. It has two faults. A reply that is
-tokenised again can give other ids than those that the model generated, and then the cache holds
-nothing of what follows. And a person's text that spells a control token would act as one.
+To render and tokenise the whole conversation would be one line, with two faults. A reply that is tokenised
+again can give other ids than those that the model generated, and the cache is lost from there on. And a
+person's text that spells a control token would act as one.
 
-So every part of the contents that must not pass through the template's text is held out: replaced by a
-marker that nobody can guess, found again in the rendering, and put back as tokens. What is held out is
-each reply whose ids are known, and each spelling of a control token in any other content. An ordinary
-first turn holds out nothing and is tokenised exactly as the template renders it.
+So some parts of the contents are held out: replaced by a marker that nobody can guess, found again in the
+rendering, and put back as tokens. These are the replies whose ids are known, and every control token that is
+spelled elsewhere. An ordinary first turn holds out nothing, and is tokenised exactly as the template renders
+it.
 """
 
 import re
@@ -25,33 +25,29 @@ from app.errors import SpecchatError
 
 
 class Tokeniser(Protocol):
-    """What a prompt needs to know of a model's vocabulary."""
+    """What a prompt needs to know of a model's vocabulary.
+
+    special_texts: texts of the control tokens. add_bos: whether the model expects its prompts to begin with
+    BOS.
+    """
 
     @property
-    def special_texts(self) -> Collection[str]:
-        """Texts of the control tokens."""
-        ...
-
+    def special_texts(self) -> Collection[str]: ...
     @property
-    def add_bos(self) -> bool:
-        """Whether the model expects its prompts to begin with BOS."""
-        ...
-
+    def add_bos(self) -> bool: ...
     @property
     def bos(self) -> int: ...
 
     def tokenise(self, text: str, special: bool) -> list[int]:
         """Ids of `text`, without BOS; control tokens that it spells are parsed only if `special`."""
-        ...
 
     def detokenise(self, tokens: Sequence[int]) -> bytes:
         """The bytes of `tokens` one after the other, control tokens as their texts."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
 class _HeldOut:
-    """A part of a content that a marker stands for; `reply`: the message's index, if it is a reply."""
+    """A part of a content that a marker stands for. reply: the index of the message, if it is a reply."""
 
     text: str
     ids: tuple[int, ...] = ()
@@ -61,9 +57,9 @@ class _HeldOut:
 def encode(messages: Sequence[Message], template: Template, tokeniser: Tokeniser) -> list[int]:
     """The prompt's tokens, up to where the assistant's next message begins.
 
-    The prompt of a later turn begins with the prompt of an earlier one followed by the ids generated
-    there, unless the template itself changes what it rendered before (one that drops the thoughts of
-    earlier replies does). Raises SpecchatError when the template fails.
+    The prompt of a later turn begins with that of an earlier one and the ids generated there, unless the
+    template changes what it rendered before (as one does that drops the thoughts of earlier replies). Raises
+    SpecchatError when the template fails.
     """
     spelling = _spelling(frozenset(tokeniser.special_texts))
     plain = template.render(messages)
@@ -90,8 +86,8 @@ def without_oldest(
 ) -> tuple[int, Sequence[Message]]:
     """The messages without as few of the oldest exchanges as makes them fit, and how many those are.
 
-    An exchange begins with what a person says; system messages and the last exchange stay. `fits` is asked a
-    logarithmic number of times, as each asking renders and tokenises the conversation.
+    An exchange begins with what a person says; system messages and the last exchange stay. Each call of
+    `fits` renders and tokenises the conversation, so there are only log2(exchanges) of them.
     """
     begins = [index for index, message in enumerate(messages) if message.role == "user"]
     system = [message for message in messages[: begins[0]] if message.role == "system"]
@@ -106,7 +102,7 @@ def without_oldest(
 
 @lru_cache(maxsize=4)
 def _spelling(special_texts: frozenset[str]) -> re.Pattern[str] | None:
-    """Matches the spelling of any control token, the longest first, as tokenisers do."""
+    """Matches any control token that is spelled, the longest first, as tokenisers do."""
     texts = sorted(filter(None, special_texts), key=lambda text: (-len(text), text))
     return re.compile("|".join(map(re.escape, texts))) if texts else None
 
@@ -144,18 +140,15 @@ def _mark(
 
 
 def _misfits(parts: Sequence[str], held_out: dict[str, _HeldOut], plain: str) -> set[int]:
-    """The replies that cannot be put in place of their markers; {-1} if anything else is amiss.
+    """The replies that cannot be put in place of their markers; all of them, or {-1}, if more is wrong.
 
-    Putting the texts back in place of the markers must give the plain rendering: then the template treats
-    a marker as it treats the content. A reply may differ by the white space at its ends, which templates
-    trim.
+    With the texts in place of the markers it must be the plain rendering: then the template treats a marker
+    as it treats the content. A reply may differ by the white space at its ends, which templates trim.
     """
     replies = {part.reply for part in held_out.values() if part.reply is not None}
-    markers = [marker for marker in parts[1::2] if held_out[marker].reply is not None]
-    found = [held_out[marker].reply for marker in markers]
-    if found != sorted(replies):
-        return replies or {-1}
-    if not plain.startswith(parts[0]):
+    found = [held_out[marker].reply for marker in parts[1::2]]
+    in_order = [reply for reply in found if reply is not None] == sorted(replies)
+    if not in_order or not plain.startswith(parts[0]):
         return replies or {-1}
     misfits: set[int] = set()
     place = len(parts[0])
@@ -167,7 +160,7 @@ def _misfits(parts: Sequence[str], held_out: dict[str, _HeldOut], plain: str) ->
         if fitting is not None:
             place += len(fitting) + len(after)
             continue
-        # The reply was changed by the template. Look for what follows it, to judge the later ones too.
+        # The template changed the reply. Look for what follows it, to judge the later ones too.
         resumed = plain.find(after, place)
         if held.reply is None or resumed < 0:
             return replies or {-1}
@@ -183,8 +176,8 @@ def _close_gaps(
 ) -> None:
     """Drop white space that the template writes between the generation prompt and a reply.
 
-    A template may end its prompt with "[/INST]" and write " " before a reply of the history: the model
-    generated right after the prompt, and its ids bring the space, if there is one.
+    A template may end its prompt with "[/INST]", and write " " before an earlier reply. The model generated
+    right after the prompt, so its ids have the space, if there is one.
     """
     whole, ended = template.render(marked), template.render(marked, add_generation_prompt=False)
     opening = whole.removeprefix(ended)
@@ -193,7 +186,7 @@ def _close_gaps(
         text = parts[place - 1]
         before += text
         reply = held_out[parts[place]].reply
-        # Most templates open a reply of the history as they open a new one: nothing to ask then.
+        # Most templates begin an earlier reply as they begin a new one: there is no gap then.
         if reply is not None and text[-1:].isspace() and not (opening and text.endswith(opening)):
             try:
                 prompt = template.render(marked[:reply])
@@ -225,16 +218,16 @@ def _tokens(parts: Sequence[str], held_out: dict[str, _HeldOut], tokeniser: Toke
 
 
 def _adds_space(tokeniser: Tokeniser) -> bool:
-    """Whether this vocabulary puts a space before every text that it is given (SentencePiece's habit)."""
+    """Whether this vocabulary puts a space before every text, as SentencePiece does."""
     return tokeniser.detokenise(tokeniser.tokenise("a", False) * 2).strip() != b"aa"
 
 
 def _tokenise(text: str, special: bool, inside: bool, tokeniser: Tokeniser) -> list[int]:
-    """Tokens of `text`; `inside`: it goes on after other text, so no space may be put before it."""
+    """Tokens of `text`. inside: other text is before it, so no space may be put there."""
     if not text:
         return []
     if inside:
-        # Give the space to a line break, which no token joins to what follows, and take both away.
+        # Put a line break before it, which no token joins to what follows, and take it and the space away.
         break_ids = tokeniser.tokenise("\n", False)
         tokens = tokeniser.tokenise("\n" + text, special)
         if tokens[: len(break_ids)] == break_ids:
@@ -243,10 +236,10 @@ def _tokenise(text: str, special: bool, inside: bool, tokeniser: Tokeniser) -> l
 
 
 def _disarmed(messages: Sequence[Message], template: Template, spelling: re.Pattern[str] | None) -> str:
-    """The rendering with each spelling of a control token broken by a space.
+    """The rendering with a space in each control token that is spelled.
 
-    The last resort, for a template that changes the contents by what they say: the text is altered a
-    little, but never acts.
+    The last resort, for a template that changes the contents by what they say: the text is altered a little,
+    but never acts.
     """
     safe = []
     for message in messages:
@@ -263,7 +256,7 @@ def _broken(spelled: re.Match[str]) -> str:
 
 
 def _with_bos(tokens: list[int], tokeniser: Tokeniser) -> list[int]:
-    """`tokens` with BOS exactly once at their head, whether or not the template wrote it."""
+    """`tokens` with BOS exactly once in front, whether or not the template wrote it."""
     start = 0
     while tokens[start : start + 1] == [tokeniser.bos]:
         start += 1

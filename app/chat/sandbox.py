@@ -1,14 +1,14 @@
 """jinja2's immutable sandbox with Hugging Face's helpers, and with bounds on time and memory.
 
 jinja2's own sandbox keeps a template away from Python's internals, but lets it loop for years or build a
-string that fills the memory. A running template cannot be stopped from outside without a second process,
-so each loop counts its turns and each way of growing a string looks at its length first.
+string that fills the memory. A running template can be stopped from outside only in a process of its own, so
+each loop counts its turns, and whatever makes a string longer looks at its length first.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
-from typing import NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import jinja2
 from jinja2 import nodes
@@ -24,11 +24,9 @@ MAX_STEPS = 200_000
 MAX_CHARACTERS = 32_000_000
 """Length of a rendering, and of any text or list that a template builds on the way."""
 
-# They pad or fill to any length at one call, and no chat template needs them.
+# They pad to any length in one call, and no chat template needs them.
 _PADDING_METHODS = frozenset({"center", "expandtabs", "format", "format_map", "ljust", "rjust", "zfill"})
 _PADDING_FILTERS = ("batch", "center", "format", "pprint", "slice", "urlize", "wordwrap", "xmlattr")
-
-_Counted = TypeVar("_Counted", nodes.For, nodes.Macro, nodes.CallBlock)
 
 
 class RefusalError(jinja2.TemplateError):
@@ -40,7 +38,7 @@ class LimitError(jinja2.TemplateError):
 
 
 class Sandbox(ImmutableSandboxedEnvironment):
-    """Where chat templates are compiled and run. `now` is the time that they see."""
+    """Compiles and runs chat templates. now: the time that they see."""
 
     intercepted_binops = frozenset({"+", "*", "**", "%"})
 
@@ -52,6 +50,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
             cache_size=0,
         )
         self._steps = 0
+        # Stands in for the operator `~`.
+        self.join_texts = joined
         for name in _PADDING_FILTERS:
             del self.filters[name]
         self.filters.update(tojson=_tojson, indent=_indent, join=_join, replace=_replace)
@@ -73,13 +73,8 @@ class Sandbox(ImmutableSandboxedEnvironment):
         if self._steps > MAX_STEPS:
             raise LimitError(f"it was stopped after {MAX_STEPS:,} steps")
 
-    @staticmethod
-    def join_texts(parts: Sequence[object]) -> str:
-        """Stands in for the operator `~`."""
-        return joined(parts)
-
     def wrap_str_format(self, value: object) -> None:
-        """jinja2 would let `str.format` pass in a safe form, but one that pads without bound."""
+        """jinja2's safe form of `str.format` pads without bound: there is none."""
 
     def is_safe_attribute(self, obj: object, attr: str, value: object) -> bool:
         if isinstance(obj, str) and attr in _PADDING_METHODS:
@@ -104,7 +99,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
 
 
 class _GenerationTag(Extension):
-    """`{% generation %}`, which marks the assistant's text for training, means nothing in a chat."""
+    """Ignores `{% generation %}`, which marks the assistant's text for training."""
 
     tags = {"generation"}  # noqa: RUF012  (declared so by jinja2)
 
@@ -114,29 +109,21 @@ class _GenerationTag(Extension):
 
 
 class _Fuses(NodeTransformer):
-    """Puts a step counter into every loop and macro, and a length check on every `~`."""
+    """Adds a step counter to every loop and macro, and a length check to every `~`."""
 
-    def visit_For(self, node: nodes.For) -> nodes.For:
-        return self._counted(node)
+    def _counted(self, node: nodes.For | nodes.Macro | nodes.CallBlock) -> nodes.Node:
+        self.generic_visit(node)
+        node.body.insert(0, nodes.ExprStmt(self._call("count_step", [], node.lineno), lineno=node.lineno))
+        return node
 
-    def visit_Macro(self, node: nodes.Macro) -> nodes.Macro:
-        return self._counted(node)
-
-    def visit_CallBlock(self, node: nodes.CallBlock) -> nodes.CallBlock:
-        return self._counted(node)
+    visit_For = visit_Macro = visit_CallBlock = _counted
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Call:
         self.generic_visit(node)
         return self._call("join_texts", [nodes.List(node.nodes, lineno=node.lineno)], node.lineno)
 
-    def _counted(self, node: _Counted) -> _Counted:
-        self.generic_visit(node)
-        counter = nodes.ExprStmt(self._call("count_step", [], node.lineno), lineno=node.lineno)
-        node.body.insert(0, counter)
-        return node
-
     def _call(self, name: str, arguments: list[nodes.Expr], lineno: int) -> nodes.Call:
-        # An attribute of the environment is out of the template's reach; a name it could set anew.
+        # A template can assign to a name, but not to an attribute of its environment.
         function = nodes.EnvironmentAttribute(name, lineno=lineno)
         return nodes.Call(function, arguments, [], None, None, lineno=lineno)
 
@@ -176,18 +163,10 @@ def _raise_exception(message: object) -> NoReturn:
     raise RefusalError(str(message))
 
 
-def _tojson(
-    value: object,
-    ensure_ascii: bool = False,
-    indent: int | None = None,
-    separators: tuple[str, str] | None = None,
-    sort_keys: bool = False,
-) -> str:
+def _tojson(value: object, ensure_ascii: bool = False, indent: int | None = None, **layout: Any) -> str:
     if indent is not None and indent > 100:
         raise LimitError("it indents JSON by more than 100 columns")
-    return json.dumps(
-        value, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys
-    )
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, **layout)
 
 
 def _indent(value: object, width: int | str = 4, first: bool = False, blank: bool = False) -> str:

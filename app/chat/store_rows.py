@@ -1,4 +1,4 @@
-"""Exchanges as rows of the store, and back; what comes back has passed the gate."""
+"""Exchanges as rows of the store, and back. What comes back is cleaned."""
 
 from __future__ import annotations
 
@@ -15,24 +15,30 @@ from app.chat.documents import Document
 from app.chat.gate import clean
 
 _ENDS = {None, *(end for part in get_args(End) for end in get_args(part))}
+# Figures that every reply has.
+_ALWAYS = ("tokens", "prefill_seconds", "read_tokens", "seed")
 
-
-# An exchange, and, where it belongs to another version than the one that is shown, the position of the
-# exchange that it is a version of, or followed a version of, and which of the versions that is, from 0.
+# An exchange. If it is of a version that is not shown: the position of the exchange that it is a version of,
+# or followed a version of, and which of the versions that is, from 0.
 _Row = tuple[Exchange, "int | None", int]
 
 
 def write_exchanges(
     connection: sqlite3.Connection, session: int, before: tuple[Exchange, ...], after: tuple[Exchange, ...]
 ) -> None:
-    """Turn the rows of `before` into those of `after`, by touching only what differs."""
+    """Turn the rows of `before` into those of `after`, by writing only what differs."""
     old_rows, rows = _laid_out(before), _laid_out(after)
     for position, (exchange, *place) in rows.items():
+        key = session, position
         old, *old_place = old_rows.get(position, (None,))
         if old is None or place != old_place or old.question != exchange.question:
-            _write_question(connection, session, position, exchange.question, place)
+            _write_question(connection, key, exchange.question, place)
         if old is None or (old is not exchange and old.answer != exchange.answer):
-            _write_answer(connection, session, position, exchange.answer)
+            if (answer := exchange.answer) is None:
+                connection.execute("DELETE FROM answer WHERE session = ? AND position = ?", key)
+            else:
+                row = (*key, clean(answer.text), packed(answer))
+                connection.execute("INSERT OR REPLACE INTO answer VALUES (?, ?, ?, ?)", row)
     connection.executemany(
         "DELETE FROM exchange WHERE session = ? AND position = ?",
         [(session, position) for position in old_rows.keys() - rows.keys()],
@@ -42,8 +48,8 @@ def write_exchanges(
 def _laid_out(exchanges: tuple[Exchange, ...]) -> dict[int, _Row]:
     """Every exchange by its position: what is shown from 0 on, other versions from −1 down.
 
-    Each stands below what it is a version of, so that it can be read before that; and a new version of the
-    last exchange below all, so that none has to be written again.
+    Each is below what it is a version of, so that it is read before that; and a new version of the last
+    exchange is below all others, so that none of them has to be written again.
     """
     rows: dict[int, _Row] = {position: (exchange, None, 0) for position, exchange in enumerate(exchanges)}
     owners = [(position, exchange) for position, (exchange, *_) in reversed(rows.items())]
@@ -58,32 +64,22 @@ def _laid_out(exchanges: tuple[Exchange, ...]) -> dict[int, _Row]:
 
 
 def _write_question(
-    connection: sqlite3.Connection, session: int, position: int, question: Question, place: list[int | None]
+    connection: sqlite3.Connection, key: tuple[int, int], question: Question, place: list[int | None]
 ) -> None:
-    # Not INSERT OR REPLACE, which would take the answer away with the old row.
+    # Not INSERT OR REPLACE, which would delete the answer along with the old row.
     connection.execute(
         "INSERT INTO exchange VALUES (?, ?, ?, ?, ?) ON CONFLICT (session, position) "
         "DO UPDATE SET question = excluded.question, fork = excluded.fork, place = excluded.place",
-        (session, position, clean(question.text), *place),
+        (*key, clean(question.text), *place),
     )
-    connection.execute("DELETE FROM document WHERE session = ? AND position = ?", (session, position))
+    connection.execute("DELETE FROM document WHERE session = ? AND position = ?", key)
     connection.executemany(
         "INSERT INTO document VALUES (?, ?, ?, ?, ?)",
         [
-            (session, position, place, clean(document.name), clean(document.text))
-            for place, document in enumerate(question.documents)
+            (*key, number, clean(each.name), clean(each.text))
+            for number, each in enumerate(question.documents)
         ],
     )
-
-
-def _write_answer(connection: sqlite3.Connection, session: int, position: int, answer: Answer | None) -> None:
-    if answer is None:
-        connection.execute("DELETE FROM answer WHERE session = ? AND position = ?", (session, position))
-    else:
-        connection.execute(
-            "INSERT OR REPLACE INTO answer VALUES (?, ?, ?, ?)",
-            (session, position, clean(answer.text), packed(answer)),
-        )
 
 
 def read_exchanges(connection: sqlite3.Connection, session: int) -> tuple[Exchange, ...]:
@@ -113,14 +109,14 @@ def read_exchanges(connection: sqlite3.Connection, session: int) -> tuple[Exchan
 
 
 def _versions(branches: dict[int, list[Exchange]]) -> tuple[tuple[Branch, ...], tuple[Branch, ...]]:
-    """Those before and those after the place that is free: there stands the one that is shown."""
+    """Those before and those after the place that is free, which is of the version that is shown."""
     free = next(place for place in count() if place not in branches)
     placed = sorted((place, tuple(branch)) for place, branch in branches.items())
     return tuple(b for place, b in placed if place < free), tuple(b for place, b in placed if place > free)
 
 
 def searched_text(connection: sqlite3.Connection, session: int) -> Iterable[str]:
-    """What the search looks at, exchange by exchange, other versions last: question, names of documents,
+    """What a search looks at, exchange by exchange, other versions last: question, names of documents,
     answer."""
     for row in connection.execute(
         "SELECT question, (SELECT group_concat(name, char(10)) FROM document "
@@ -142,7 +138,8 @@ def packed(answer: Answer) -> bytes:
         "token_ids": answer.token_ids,
         "pieces": answer.pieces,
         "origins": [(origin, len(list(run))) for origin, run in groupby(answer.origins)],
-        "ghosts": answer.ghosts,
+        # The name that the first version of the file gave to rejected drafts.
+        "ghosts": answer.rejected,
         "end": answer.end,
         "figures": None if answer.figures is None else asdict(answer.figures),
     }
@@ -156,36 +153,29 @@ def unpacked(text: str, details: bytes) -> Answer:
         if value["end"] not in _ENDS:
             raise ValueError(f"unknown end {value['end']!r}")
         names, counts = _columns(value["origins"])
-        before, ghosts = _columns(value["ghosts"])
-        figures = value["figures"]
+        places, rejected = _columns(value["ghosts"])
         return Answer(
             text=clean(text),
             token_ids=tuple(map(int, value["token_ids"])),
             pieces=_all_clean(value["pieces"]),
             origins=tuple(chain.from_iterable(map(repeat, _all_clean(names), counts))),
-            ghosts=tuple(zip(map(int, before), _all_clean(ghosts), strict=True)),
+            rejected=tuple(zip(map(int, places), _all_clean(rejected), strict=True)),
             end=value["end"],
-            figures=None if figures is None else _figures(figures),
+            figures=None if value["figures"] is None else _figures(**value["figures"]),
         )
     except (zlib.error, KeyError, AttributeError) as error:
         raise ValueError("an answer's details cannot be read") from error
 
 
-def _figures(value: dict[str, Any]) -> Figures:
-    figures = Figures(**{**value, "proposer": clean(value["proposer"])})
-    known = (figures.tokens, figures.prefill_seconds, figures.read_tokens, figures.seed)
-    measured = (
-        figures.tokens_per_second,
-        figures.plain_tokens_per_second,
-        figures.speedup,
-        figures.acceptance_rate,
-        figures.tokens_per_pass,
-    )
-    if not all(isinstance(each, (int, float)) for each in (*known, *(m for m in measured if m is not None))):
+def _figures(proposer: str, **numbers: Any) -> Figures:
+    if not all(isinstance(each, (int, float)) or each is None for each in numbers.values()):
         raise ValueError("a figure is not a number")
-    if figures.proposer == "off" or figures.acceptance_rate is None:
-        # Earlier versions kept a ratio that nothing was earned by.
-        return replace(figures, speedup=1.0 if figures.proposer == "off" else None)
+    if any(numbers[name] is None for name in _ALWAYS):
+        raise ValueError("a figure is missing")
+    figures = Figures(clean(proposer), **numbers)
+    if proposer == "off" or figures.acceptance_rate is None:
+        # Earlier versions kept a ratio where nothing was drafted.
+        return replace(figures, speedup=1.0 if proposer == "off" else None)
     return figures
 
 
@@ -194,6 +184,6 @@ def _columns(pairs: list[tuple[Any, Any]]) -> tuple[list[Any], list[Any]]:
 
 
 def _all_clean(pieces: list[str]) -> tuple[str, ...]:
-    # One look for all: a thousand small ones are what loading would spend its time on.
+    # One look at all: a thousand small ones are what loading would spend its time on.
     whole = "".join(pieces)
     return tuple(pieces) if clean(whole) == whole else tuple(map(clean, pieces))

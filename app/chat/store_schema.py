@@ -1,4 +1,4 @@
-"""The file of the store: its tables, how it is opened, and what becomes of one that is damaged."""
+"""The file of the store: its tables, how it is opened, and what is done with a damaged one."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import sqlite3
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from pathlib import Path
 
 from app.chat.gate import clean
@@ -13,64 +14,14 @@ from app.errors import SpecchatError
 
 VERSION = 2
 BUSY_SECONDS = 3.0
-# A quick check reads every page (0.2 s for 100 MB that are in memory): beyond this only the parts that
+# A quick check reads every page (0.2 s for 100 MB that are in memory). Of a larger file, only the parts that
 # every start needs are read.
 LARGEST_CHECKED = 32 * 1024 * 1024
 
-# The answer and the documents stand apart from the question, so that an answer that grows rewrites
-# nothing else. Positions below 0 are of versions that are not shown: `fork` and `place` say of what, and
-# which (store_rows). `indexed` is the revision that the search's index knows, -1 for none.
-TABLES = {
-    "session": """(
-        number INTEGER PRIMARY KEY,
-        identity TEXT NOT NULL UNIQUE,
-        revision INTEGER NOT NULL,
-        title TEXT NOT NULL,
-        model TEXT NOT NULL,
-        system TEXT NOT NULL,
-        unsent INTEGER NOT NULL,
-        exchanges INTEGER NOT NULL,
-        created REAL NOT NULL,
-        changed REAL NOT NULL,
-        deleted REAL,
-        indexed INTEGER NOT NULL DEFAULT -1
-    )""",
-    "exchange": """(
-        session INTEGER NOT NULL REFERENCES session (number) ON DELETE CASCADE,
-        position INTEGER NOT NULL,
-        question TEXT NOT NULL,
-        fork INTEGER,
-        place INTEGER,
-        PRIMARY KEY (session, position)
-    )""",
-    "document": """(
-        session INTEGER NOT NULL,
-        position INTEGER NOT NULL,
-        place INTEGER NOT NULL,
-        name TEXT NOT NULL,
-        text TEXT NOT NULL,
-        PRIMARY KEY (session, position, place),
-        FOREIGN KEY (session, position) REFERENCES exchange (session, position) ON DELETE CASCADE
-    )""",
-    "answer": """(
-        session INTEGER NOT NULL,
-        position INTEGER NOT NULL,
-        text TEXT NOT NULL,
-        details BLOB NOT NULL,
-        PRIMARY KEY (session, position),
-        FOREIGN KEY (session, position) REFERENCES exchange (session, position) ON DELETE CASCADE
-    )""",
-}
-COLUMNS = {
-    "session": "number identity revision title model system unsent exchanges created changed deleted indexed",
-    "exchange": "session position question fork place",
-    "document": "session position place name text",
-    "answer": "session position text details",
-}
-# What version 1 did not have: each turn had one version.
-ADDED = {"exchange": "fork place"}
-INDEX = "CREATE INDEX session_changed ON session (changed)"
-# A row a session, its number the row's. Made from the other tables, so it may be dropped at any time.
+SCHEMA = Path(__file__).with_name("store.sql").read_text("utf-8")
+# Columns that version 1 did not have, when each turn had one version.
+ADDED = (("exchange", "fork"), ("exchange", "place"))
+# One row a session, with its number. It is made from the other tables, so it may be dropped at any time.
 WORDS = (
     "CREATE VIRTUAL TABLE IF NOT EXISTS words USING fts5"
     "(title, body, prefix = '1 2 3', tokenize = 'unicode61 remove_diacritics 2')"
@@ -132,20 +83,28 @@ def is_busy(error: sqlite3.Error) -> bool:
     return "locked" in str(error) or "busy" in str(error)
 
 
-def make_search(connection: sqlite3.Connection, anew: bool = False) -> bool:
-    """Make the search's index where it is missing, or make it `anew`.
+def make_search(connection: sqlite3.Connection, again: bool = False) -> bool:
+    """Make the search index where it is missing, or make it again.
 
-    False where there can be none: this SQLite has no full-text search, or the index is damaged beyond that.
+    False where there can be none: this SQLite has no full-text search, or the index cannot be repaired.
     """
     try:
-        if anew:
+        if again:
             connection.execute("DROP TABLE IF EXISTS words")
             connection.execute("UPDATE session SET indexed = -1")
         connection.execute(WORDS)
         connection.execute("SELECT 1 FROM words LIMIT 0")
     except sqlite3.Error as error:
-        return not anew and "no such module" not in str(error) and make_search(connection, anew=True)
+        return not again and "no such module" not in str(error) and make_search(connection, again=True)
     return True
+
+
+@contextlib.contextmanager
+def transaction(connection: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
+    """All that is done within, or nothing."""
+    connection.execute(f"BEGIN {kind}")
+    with connection:
+        yield
 
 
 def _connect(path: Path) -> sqlite3.Connection:
@@ -163,34 +122,26 @@ def _connect(path: Path) -> sqlite3.Connection:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    version = _version(connection)
-    if version > VERSION:
+    if _version(connection) > VERSION:
         raise SpecchatError(
             f"{clean(str(path))} was written by a newer specchat: update this one to read its chats."
         )
     connection.execute("PRAGMA foreign_keys = ON")
-    # Some network folders know no shared memory; there SQLite's older journal stays, which syncs more.
+    # Some network folders have no shared memory: SQLite's older journal stays there, which syncs more.
     if _use_wal(connection):
         connection.execute("PRAGMA synchronous = NORMAL")
-    with _transaction(connection):
+    with transaction(connection):
         # Asked again: another specchat may have made the tables meanwhile.
         if _version(connection) == 0:
+            if connection.execute("SELECT 1 FROM sqlite_master").fetchone():
+                raise _Damaged
             _create(connection)
     _check(connection, path)
-    with _transaction(connection):
+    with transaction(connection):
         if _version(connection) == 1:
-            _add_columns(connection)
-
-
-@contextlib.contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
+            for table, column in ADDED:
+                connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} INTEGER")
+            connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def _version(connection: sqlite3.Connection) -> int:
@@ -210,29 +161,19 @@ def _use_wal(connection: sqlite3.Connection) -> bool:
 
 
 def _create(connection: sqlite3.Connection) -> None:
-    if connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
-        raise _Damaged
-    for name, columns in TABLES.items():
-        connection.execute(f"CREATE TABLE {name} {columns}")
-    connection.execute(INDEX)
-    connection.execute(f"PRAGMA user_version = {VERSION}")
-
-
-def _add_columns(connection: sqlite3.Connection) -> None:
-    """Make version 2 out of version 1. No row is touched, and none reads otherwise than before."""
-    for table, columns in ADDED.items():
-        for column in columns.split():
-            connection.execute(f"ALTER TABLE {table} ADD COLUMN {column} INTEGER")
+    # Not executescript, which would end the transaction.
+    for statement in SCHEMA.split(";"):
+        connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def _check(connection: sqlite3.Connection, path: Path) -> None:
-    old = _version(connection) == 1
-    for table, columns in COLUMNS.items():
-        found = {row[1] for row in connection.execute(f"PRAGMA table_info({table})")}
-        added = set(ADDED.get(table, "").split()) if old else set[str]()
-        if not found >= set(columns.split()) - added:
-            raise _Damaged
+    expected = sqlite3.connect(":memory:")
+    _create(expected)
+    missing = _columns(expected) - _columns(connection)
+    expected.close()
+    if missing - set(ADDED if _version(connection) == 1 else ()):
+        raise _Damaged
     if path.stat().st_size <= LARGEST_CHECKED:
         if connection.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
             raise _Damaged
@@ -241,13 +182,17 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
         connection.execute("SELECT session, question FROM exchange ORDER BY rowid DESC LIMIT 1").fetchone()
 
 
+def _columns(connection: sqlite3.Connection) -> set[tuple[str, str]]:
+    return set(
+        connection.execute(
+            "SELECT t.name, c.name FROM sqlite_master AS t, pragma_table_info(t.name) AS c "
+            "WHERE t.name IN ('session', 'exchange', 'document', 'answer')"
+        )
+    )
+
+
 def _set_aside(path: Path) -> Path:
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    moved = path.with_name(f"{path.stem}.damaged-{stamp}{path.suffix}")
-    number = 1
-    while moved.exists():
-        number += 1
-        moved = path.with_name(f"{path.stem}.damaged-{stamp}-{number}{path.suffix}")
+    moved = path.with_name(f"{path.stem}.damaged-{datetime.now():%Y%m%d-%H%M%S-%f}{path.suffix}")
     try:
         path.rename(moved)
         # The log may hold what is worth rescuing, and must not be taken for the new file's.

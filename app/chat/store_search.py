@@ -1,4 +1,4 @@
-"""What a person types to find a session: as a full-text expression, and as places in a text."""
+"""What a person types to find a session, as a full-text expression and as places in a text."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from app.chat.gate import clean
 
 MOST_WORDS = 16
 LONGEST_WORD = 100
-# Scripts written without spaces between words (Thai to Khmer, Chinese, Japanese), and Korean, whose words
-# are found by their parts: each character counts as a word, a search for several as a phrase.
+# Scripts without spaces between words (Thai to Khmer, Chinese, Japanese), and Korean, whose words are found
+# by their parts: each character counts as a word, several in a row as a phrase.
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff]"
 )
@@ -20,7 +20,7 @@ _GAP = "\u200b"
 
 
 def words_of(query: str) -> tuple[str, ...]:
-    """The words of what was typed; more than any person means are dropped."""
+    """The words of what was typed, up to MOST_WORDS."""
     return tuple(word[:LONGEST_WORD] for word in clean(query).split()[:MOST_WORDS])
 
 
@@ -30,27 +30,23 @@ def spaced(text: str) -> str:
 
 
 def has_letters(word: str) -> bool:
-    """Whether the index can find the word; it does not know signs."""
+    """Whether the index can find the word: it has no signs."""
     return any(character.isalnum() for character in word)
 
 
 def expression(words: tuple[str, ...]) -> str:
-    """Those of the words that the index can find, all of them wanted, the last by its beginning.
+    """The words that the index can find, all of them wanted, the last one perhaps only begun.
 
     Each is quoted, so that nothing a person types is taken for an operator.
     """
-    parts = []
-    for index, word in enumerate(words):
-        if has_letters(word):
-            quoted = spaced(word).replace('"', '""')
-            begins = index == len(words) - 1 and word[-1].isalnum()
-            parts.append(f'"{quoted}"{"*" if begins else ""}')
-    return " ".join(parts)
+    quoted = ['"{}"'.format(spaced(word).replace('"', '""')) for word in words if has_letters(word)]
+    return " ".join(quoted) + ("*" if words[-1][-1].isalnum() else "")
 
 
-def like(word: str) -> str:
-    """The LIKE pattern (escape character \\) of texts that hold the word."""
-    return "%" + re.sub(r"[\\%_]", r"\\\g<0>", word) + "%"
+def holds(parts: Iterable[str], words: tuple[str, ...]) -> bool:
+    """Whether each of the words is in one of the parts."""
+    folded = [_folded(part) for part in parts] if words else []
+    return all(any(map(pattern.search, folded)) for pattern in _patterns(words))
 
 
 def places(text: str, words: tuple[str, ...]) -> list[tuple[int, int]]:
@@ -89,14 +85,14 @@ def _patterns(words: tuple[str, ...]) -> list[re.Pattern[str]]:
         if not has_letters(word):
             each.append(re.escape(word))
             continue
-        # As the index sees it: signs only part words, and a word begins after one.
+        # As the index has it: signs only separate words, and a word begins after one.
         inside = r"[\W_]+".join(re.escape(part) for part in re.split(r"[\W_]+", word) if part)
         each.append(inside if _UNSPACED.match(word) else rf"(?<![^\W_]){inside}")
     return [re.compile(pattern) for pattern in each]
 
 
 class _Folding(dict[int, str]):
-    """Small letters without accents, one for each character, so that places stay what they are."""
+    """Small letters without accents, one for each character, so that places stay the same."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)

@@ -16,18 +16,22 @@ from app.chat.message import Message
 from app.chat.sandbox import RefusalError, Sandbox
 from app.errors import SpecchatError, UsageError
 
+BUILT_IN = ("chatml", "llama-3", "gemma", "mistral")
+"""Names for `--template NAME`."""
+
+_FOLDER = Path(__file__).with_name("templates")
 _REMEDY = "Choose another template with --template."
 
 
 class Template:
     """A compiled chat template.
 
-    The clock that a template may read stands still from the moment of compilation, so that a
-    conversation that passes midnight still begins with the same tokens.
+    The clock that a template reads stands still from the moment of compilation, so that a conversation that
+    passes midnight still begins with the same tokens.
     """
 
     def __init__(self, source: str, bos: str, eos: str) -> None:
-        """Compile `source`; `bos` and `eos` are the texts of the model's first and end tokens.
+        """Compile `source`. bos, eos: the texts of the model's first and end tokens.
 
         Raises SpecchatError when the template is not valid Jinja.
         """
@@ -46,19 +50,18 @@ class Template:
     def render(self, messages: Sequence[Message], add_generation_prompt: bool = True) -> str:
         """The conversation as the model expects to read it.
 
-        A template that refuses a system message, or leaves its text out, gets that text at the head of
-        the first user message. Raises SpecchatError when the template fails or runs without end.
+        Where a template refuses a system message, or leaves its text out, the text goes in front of the first
+        user message. Raises SpecchatError when the template fails or does not end.
         """
         folded = _fold_system(messages)
         try:
             text = self._run(messages, add_generation_prompt)
+            if folded is None or messages[0].content.strip() in text:
+                return text
         except SpecchatError:
             if folded is None:
                 raise
-            return self._run(folded, add_generation_prompt)
-        if folded is not None and messages[0].content.strip() not in text:
-            return self._run(folded, add_generation_prompt)
-        return text
+        return self._run(folded, add_generation_prompt)
 
     def _run(self, messages: Sequence[Message], add_generation_prompt: bool) -> str:
         try:
@@ -76,8 +79,8 @@ class Template:
                 f"The chat template refused the conversation: {_sentence(error)} {_REMEDY}"
             ) from error
         except RecursionError as error:
-            raise SpecchatError(f"The chat template calls itself without end. {_REMEDY}") from error
-        # The template is code of a stranger: whatever it raises is its failure, not a bug of ours.
+            raise SpecchatError(f"The chat template never stops calling itself. {_REMEDY}") from error
+        # The template is a stranger's code: whatever it raises is its fault, not a bug of ours.
         except Exception as error:
             reason = _sentence(error) or f"{type(error).__name__}."
             raise SpecchatError(f"The chat template failed: {reason} {_REMEDY}") from error
@@ -93,7 +96,7 @@ def _fold_system(messages: Sequence[Message]) -> list[Message] | None:
 
 
 def _sentence(error: Exception) -> str:
-    """What an error says, on one line, short, and with a full stop."""
+    """What an error says, in one short line that ends with a full stop."""
     said = " ".join(str(error).split())[:300]
     return said if not said or said[-1] in ".!?" else said + "."
 
@@ -103,14 +106,11 @@ def named_template(name: str) -> str:
 
     Raises UsageError for a name that is neither, SpecchatError for a file that cannot be read.
     """
-    if name in BUILT_IN:
-        return BUILT_IN[name]
-    path = Path(name)
-    # Unlike Path.is_file, this has an answer for names too long to look up.
-    if not os.path.isfile(name):
+    path = _FOLDER / f"{name}.jinja" if name in BUILT_IN else Path(name)
+    # Unlike Path.is_file, this has an answer for names that are too long to look up.
+    if not os.path.isfile(path):
         raise UsageError(
-            f"There is no chat template called {name!r}: "
-            f"use {', '.join(BUILT_IN)}, or the path of a Jinja file."
+            f"There is no chat template {name!r}: use {', '.join(BUILT_IN)}, or the path of a Jinja file."
         )
     try:
         return path.read_text(encoding="utf-8-sig")
@@ -118,40 +118,3 @@ def named_template(name: str) -> str:
         raise SpecchatError(
             f"The chat template {name} cannot be read as UTF-8 text: {_sentence(error)}"
         ) from error
-
-
-BUILT_IN = {
-    "chatml": (
-        "{% for message in messages %}"
-        "<|im_start|>{{ message.role }}{{ '\n' }}{{ message.content }}<|im_end|>{{ '\n' }}"
-        "{% endfor %}"
-        "{% if add_generation_prompt %}<|im_start|>assistant{{ '\n' }}{% endif %}"
-    ),
-    "llama-3": (
-        "{{ bos_token }}"
-        "{% for message in messages %}"
-        "<|start_header_id|>{{ message.role }}<|end_header_id|>{{ '\n\n' }}"
-        "{{ message.content | trim }}<|eot_id|>"
-        "{% endfor %}"
-        "{% if add_generation_prompt %}<|start_header_id|>assistant<|end_header_id|>{{ '\n\n' }}{% endif %}"
-    ),
-    # Gemma and Mistral were trained without a system role: `Template.render` moves its text.
-    "gemma": (
-        "{{ bos_token }}"
-        "{% for message in messages %}"
-        "{% if message.role == 'system' %}{{ raise_exception('Gemma has no system role.') }}{% endif %}"
-        "<start_of_turn>{{ 'model' if message.role == 'assistant' else 'user' }}{{ '\n' }}"
-        "{{ message.content | trim }}<end_of_turn>{{ '\n' }}"
-        "{% endfor %}"
-        "{% if add_generation_prompt %}<start_of_turn>model{{ '\n' }}{% endif %}"
-    ),
-    "mistral": (
-        "{{ bos_token }}"
-        "{% for message in messages %}"
-        "{% if message.role == 'user' %}[INST] {{ message.content | trim }} [/INST]"
-        "{% elif message.role == 'assistant' %} {{ message.content | trim }}{{ eos_token }}"
-        "{% else %}{{ raise_exception('Mistral has no system role.') }}{% endif %}"
-        "{% endfor %}"
-    ),
-}
-"""Source by name, for `--template NAME`."""

@@ -1,7 +1,6 @@
 """A model's thoughts and its answer, told apart in the text of one reply.
 
-Pure: a growing reply is split anew each time, and no character but the tags and the blanks around
-the parts is ever lost.
+No character is lost but the tags and the white space around the parts.
 """
 
 from __future__ import annotations
@@ -10,31 +9,33 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+Kind = Literal["thought", "answer"]
+
 _TAG = re.compile(r"<(/?)(?:think|thinking)>")
 _TAGS = ("<think>", "</think>", "<thinking>", "</thinking>")
 _FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ReplyPart:
     """text[start:end] of a reply. open: a thought whose end has not come."""
 
-    kind: Literal["thought", "answer"]
+    kind: Kind
     start: int
     end: int
     open: bool = False
 
 
-def split(text: str, *, growing: bool = False) -> tuple[Part, ...]:
-    """The parts of a reply in order, without the tags, without blanks around them, none of them empty.
+def split(text: str, *, streaming: bool = False) -> tuple[ReplyPart, ...]:
+    """The parts of a reply in order, without the tags and the white space around them; none is empty.
 
-    An opening tag counts where it begins a line; a closing one where a thought is open, or, once, where
-    none was opened, for templates that open the thought themselves: then all text before it is a
-    thought. Tags in code are text. An unclosed thought reaches to the end and is marked open.
-    growing: leaves out an unfinished tag at the end, which would else be seen for an instant.
+    An opening tag counts at the beginning of a line; a closing one where a thought is open, or, once, where
+    none was opened, for templates that open the thought themselves: then all text before it is a thought.
+    Tags in code are text. An unclosed thought reaches to the end and is marked open.
+    streaming: leaves out an unfinished tag at the end, which would be seen for an instant.
     """
-    end = len(text) - (_unfinished(text) if growing else 0)
-    parts: list[Part] = []
+    end = len(text) - (_unfinished(text) if streaming else 0)
+    parts: list[ReplyPart] = []
     start = 0
     thinking = False
     for tag in _TAG.finditer(text, 0, end):
@@ -55,23 +56,15 @@ def split(text: str, *, growing: bool = False) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def _add(
-    parts: list[Part],
-    text: str,
-    kind: Literal["thought", "answer"],
-    start: int,
-    end: int,
-    is_open: bool = False,
-) -> None:
-    """Append the part without the blanks around it; an indent of its first line stays."""
+def _add(parts: list[ReplyPart], text: str, kind: Kind, start: int, end: int, is_open: bool = False) -> None:
+    """Append the part without the white space around it; an indent of its first line stays."""
     body = text[start:end]
-    stripped = body.strip()
-    if not stripped:
+    if not body.strip():
         return
     lead = len(body) - len(body.lstrip())
-    # Blanks before the reply's very first word come from the tokenizer; after a line break they indent.
+    # Spaces before the first word of a reply come from the tokenizer; after a line break they are an indent.
     begin = start + (body.rfind("\n", 0, lead) + 1 or lead)
-    parts.append(Part(kind, begin, start + len(body.rstrip()), is_open))
+    parts.append(ReplyPart(kind, begin, start + len(body.rstrip()), is_open))
 
 
 def _begins_line(text: str, place: int) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from app.engine.settings import Sampling
@@ -109,34 +109,29 @@ class Tally:
     accepted: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """The reply's end and its figures. Seconds; None where a figure was not measured.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """What the passes of a reply add up to, and the ratios that follow, None where there is nothing to
+    compute them from. Times are in seconds.
 
-    by_proposer: of each that was on, those that made no pass too. plain_seconds: what plain decoding would
-    have taken for a token, see pace.py. rest: the end of the text, if it was held back for a stop string that
-    did not come.
+    kept: tokens of the reply. rejections: drafts that were not accepted whole. accepted_by_position: passes
+    that accepted at least 1, 2, … tokens. by_proposer: every proposer that was on, with or without a pass.
+    k_history: tokens drafted in each pass. replayed: tokens that were read again after rejected drafts, as
+    the memory cannot be cut. plain_seconds: what plain decoding would have taken for a token, see plain.py.
     """
 
-    reason: FinishReason
-    token_ids: tuple[int, ...]
-    origins: tuple[str, ...]
-    text: str
-    rest: str
-    seed: int
-    prompt_tokens: int
-    cached_tokens: int
-    passes: int
-    drafted: int
-    accepted: int
-    trimmed: int
-    accepted_by_position: tuple[int, ...]
-    by_proposer: dict[str, Tally]
-    k_history: tuple[int, ...]
-    prefill_seconds: float
-    decode_seconds: float
-    model_seconds: float
-    plain_seconds: float | None
+    passes: int = 0
+    drafted: int = 0
+    accepted: int = 0
+    rejections: int = 0
+    kept: int = 0
+    accepted_by_position: tuple[int, ...] = ()
+    by_proposer: dict[str, Tally] = field(default_factory=dict)
+    k_history: tuple[int, ...] = ()
+    replayed: int = 0
+    decode_seconds: float = 0.0
+    model_seconds: float = 0.0
+    plain_seconds: float | None = None
 
     @property
     def acceptance_rate(self) -> float | None:
@@ -144,11 +139,16 @@ class Finished:
 
     @property
     def tokens_per_pass(self) -> float | None:
+        """Committed tokens per pass: the accepted ones, and one of the pass's own."""
         return (self.passes + self.accepted) / self.passes if self.passes else None
 
     @property
     def tokens_per_second(self) -> float | None:
-        return len(self.token_ids) / self.decode_seconds if self.decode_seconds else None
+        return self.kept / self.decode_seconds if self.decode_seconds else None
+
+    @property
+    def plain_tokens_per_second(self) -> float | None:
+        return 1 / self.plain_seconds if self.plain_seconds else None
 
     @property
     def speedup(self) -> float | None:
@@ -159,6 +159,27 @@ class Finished:
     def host_seconds_per_pass(self) -> float | None:
         """Time of a pass outside models: proposing, verification, rollback, text."""
         return (self.decode_seconds - self.model_seconds) / self.passes if self.passes else None
+
+
+@dataclass(frozen=True, slots=True)
+class Finished(Totals):
+    """The end of a reply. rest: the end of its text, if that was held back for a stop string that did not
+    come."""
+
+    reason: FinishReason
+    token_ids: tuple[int, ...]
+    origins: tuple[str, ...]
+    text: str
+    rest: str
+    seed: int
+    prompt_tokens: int
+    cached_tokens: int
+    prefill_seconds: float
+
+    @property
+    def trimmed(self) -> int:
+        """Committed tokens that the end of the reply cut off."""
+        return self.passes + self.accepted - self.kept
 
 
 Event = Prefill | Pass | ProposerDropped | Finished

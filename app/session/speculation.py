@@ -12,7 +12,7 @@ from app.process.events import Loaded, ProposerOption, Switched
 class Speculation:
     """What is on, and what can be.
 
-    options: every proposer, and why it cannot be used. draft: the name of the loaded draft model, if any.
+    options: every proposer, with the reason if it cannot be used. draft: the name of the draft model, if any.
     """
 
     def __init__(
@@ -22,7 +22,7 @@ class Speculation:
         send: Callable[[SetProposer | SetK | SetDraft], int],
         changed: Callable[[], None],
     ) -> None:
-        """send: to an engine with a model, giving the command's number; 0 where no model is loaded."""
+        """send: to an engine with a model; gives the command's number, 0 where no model is loaded."""
         self.proposer = proposer
         self.k = k
         self.options: tuple[ProposerOption, ...] = ()
@@ -30,7 +30,7 @@ class Speculation:
         self._send = send
         self._changed = changed
         self._fixed_k = k or 4
-        # The newest choice; what was chosen before it is answered too, and no longer matters.
+        # The newest choice. The answers to those before it no longer matter.
         self._newest = 0
 
     def next_proposer(self) -> None:
@@ -53,22 +53,20 @@ class Speculation:
     def set_k(self, k: int | None) -> None:
         """Fix the draft length, from 1 to LONGEST_DRAFT, or leave it to the controller (None)."""
         self.k = k if k is None else max(1, min(k, LONGEST_DRAFT))
-        if self.k is not None:
-            self._fixed_k = self.k
+        self._fixed_k = self.k or self._fixed_k
         self._send(SetK(self.k))
         self._changed()
 
     def toggle_k(self) -> None:
-        """The controller's draft length, or the one that was fixed last."""
+        """Switch between the controller's draft length and the one that was fixed last."""
         self.set_k(self._fixed_k if self.k is None else None)
 
     def change_k(self, step: int) -> None:
-        """One token more or less; less than one is the controller's."""
-        k = (self.k or 0) + step
-        self.set_k(k if k > 0 else None)
+        """One token more or less; below one, the controller chooses."""
+        self.set_k(max(0, (self.k or 0) + step) or None)
 
     def loaded(self, event: Loaded) -> None:
-        """A model is there."""
+        """A model is loaded."""
         self.options, self.draft = event.options, event.draft
 
     def switched(self, event: Switched) -> None:

@@ -32,9 +32,11 @@ from app.config.values import Settings
 from app.engine.settings import Sampling
 from app.errors import SpecchatError
 from app.process.client import Link
+from app.process.commands import FindDrafts, FindModels
 from app.process.events import Event, Loaded
-from app.session.chat import Chat, Wishes
-from app.session.keeper import Keeper
+from app.session.autosave import Autosave
+from app.session.chat import Chat
+from app.session.engine import GenerationSettings
 from app.tui.actions import ACTIONS, BY_NAME, Action
 from app.tui.box import Box
 from app.tui.clipboard import copy
@@ -131,7 +133,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
         self.band = Box(self.strip, id="band")
         self.foot = Box(self.prompt, footer, id="foot")
         self.small = TooSmall(id="small")
-        self.keeper = Keeper(options.folder / "sessions.db", self._told)
+        self.autosave = Autosave(options.folder / "sessions.db", self._told)
         # What is to be said once the terminal is given back.
         self.farewell: str | None = None
         # What was sent while the chat that it is for was being opened; None while none is.
@@ -141,9 +143,8 @@ class SpecchatApp(App[None], inherit_bindings=False):
             link,
             self.view,
             deliver=self._deliver,
-            keep=self.keep,
             load=self.settings.model,
-            wishes=wishes(self.settings),
+            generation=generation_settings(self.settings),
             proposer=self.settings.speculation.proposer,
             k=self.settings.speculation.k,
         )
@@ -189,7 +190,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
         gc.set_threshold(20_000, 20, 100)
         gc.enable()
         self.set_interval(FIGURES_SECONDS, self.view.tick)
-        self.keeper.start()
+        self.autosave.start()
         self._begin_conversation()
         for notice in self.options.notices:
             self.view.say(notice, "warning")
@@ -208,7 +209,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
     def _begin_conversation(self) -> None:
         self.chat.show(Conversation(system=self.settings.chat.system))
         if self.options.resume is not None:
-            self.open_chat(self.keeper.resume(self.options.resume))
+            self.open_chat(self.autosave.resume(self.options.resume))
 
     def open_chat(self, asked: Future[Saved]) -> None:
         """Go on with this chat once it is there. What is sent until then is for that one."""
@@ -224,7 +225,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
             self.view.say(str(error), "warning")
         else:
             if not self._refuse_while_busy():
-                self.chat.show(self.keeper.go_on(saved))
+                self.chat.show(self.autosave.go_on(saved))
         self.view.show_header()
         early, self._early = self._early, None
         for message in early or ():
@@ -232,12 +233,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
 
     def on_unmount(self) -> None:
         self._link.close()
-        self.farewell = self.keeper.close()
-
-    def keep(self, conversation: Conversation) -> None:
-        """Have the conversation stored; where that fails the chat goes on, and the person is told once."""
-        self.keeper.keep(conversation, self.view.model_name)
-        self.view.show_header()
+        self.farewell = self.autosave.close()
 
     async def on_event(self, event: ScreenEvent) -> None:
         """Keys wait for the dialogue that a key before them opens: they are for it, and act on its parts.
@@ -277,7 +273,8 @@ class SpecchatApp(App[None], inherit_bindings=False):
         if isinstance(message, PromptArea.Sent) and message.edits is not None:
             self.chat.send_edited(message.edits, message.question)
         elif isinstance(message, Starters.Chosen) and message.copies:
-            self.chat.send(message.question, Wishes(Sampling(temperature=0.0), max_tokens=message.copies))
+            settings = GenerationSettings(Sampling(temperature=0.0), max_tokens=message.copies)
+            self.chat.send(message.question, settings)
         else:
             self.chat.send(message.question)
 
@@ -389,11 +386,11 @@ class SpecchatApp(App[None], inherit_bindings=False):
 
     def action_drafts(self) -> None:
         self.dialogues.drafts()
-        self.chat.find_drafts(self.settings.model.draft_folders)
+        self.chat.request(FindDrafts(self.settings.model.draft_folders))
 
     def action_models(self) -> None:
         self.dialogues.models()
-        self.chat.find_models(self.settings.model.draft_folders)
+        self.chat.request(FindModels(self.settings.model.draft_folders))
 
     def action_sessions(self) -> None:
         self.dialogues.sessions()
@@ -445,7 +442,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
     def action_new_chat(self) -> None:
         if not self._refuse_while_opening() and not self._refuse_while_busy():
             self.prompt.leave_edit()
-            self.keeper.begin_another()
+            self.autosave.begin_another()
             self.chat.show(Conversation(system=self.settings.chat.system))
             self.view.show_header()
             self.prompt.focus_editor()
@@ -538,7 +535,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
         self._use_keys()
         same = settings.look.drafts == before.look.drafts
         self._use_colours(self.transcript.colours[0] if same else LEVELS[settings.look.drafts])
-        self.chat.wishes = wishes(settings)
+        self.chat.generation = generation_settings(settings)
         if settings.speculation.proposer != before.speculation.proposer:
             self.chat.speculation.set_proposer(settings.speculation.proposer)
         if settings.speculation.k != before.speculation.k:
@@ -601,7 +598,7 @@ class SpecchatApp(App[None], inherit_bindings=False):
         return self.chat.busy
 
 
-def wishes(settings: Settings) -> Wishes:
+def generation_settings(settings: Settings) -> GenerationSettings:
     """What the settings say of the next reply."""
     sampling = settings.sampling
-    return Wishes(sampling.for_engine(), sampling.seed, sampling.max_tokens)
+    return GenerationSettings(sampling.for_engine(), sampling.seed, sampling.max_tokens)

@@ -10,18 +10,9 @@ from app.chat.conversation import title_of
 from app.chat.gate import clean
 from app.config.values import Settings
 from app.errors import SpecchatError
-from app.process.events import (
-    Asked,
-    Cancelled,
-    Compared,
-    ComparisonEnded,
-    ComparisonProgress,
-    Crashed,
-    Drafts,
-    Failed,
-    Models,
-    TooLong,
-)
+from app.process.commands import FindDrafts, Task
+from app.process.events import Asked, Crashed, Drafts, Event, Failed, Models, TooLong
+from app.session.state import ComparisonEvent
 from app.tui.theme import THEMES
 
 if TYPE_CHECKING:
@@ -146,7 +137,7 @@ class Dialogues:
         self._ask("Disk space", event.question, choices, chosen)
 
     def drafts(self) -> None:
-        """Choose a draft model. The list comes with `drafts_found`."""
+        """Choose a draft model. The list comes with `found`."""
         from app.tui.drafts.screen import DraftChoice, DraftScreen
 
         def chosen(choice: DraftChoice | None) -> None:
@@ -155,19 +146,8 @@ class Dialogues:
 
         self._app.push_screen(DraftScreen(), chosen)
 
-    def drafts_found(self, event: Drafts | Failed) -> None:
-        """The list, or why there is none; the picker may have been closed meanwhile."""
-        from app.tui.drafts.screen import DraftScreen
-
-        for screen in self._app.screen_stack:
-            if isinstance(screen, DraftScreen):
-                if isinstance(event, Drafts):
-                    screen.show(event.candidates)
-                else:
-                    screen.fail(event.message)
-
     def models(self) -> None:
-        """Choose a model, or download one. The list comes with `models_found`."""
+        """Choose a model, or download one. The list comes with `found`."""
         from app.tui.models.screen import ModelChoice, ModelScreen
 
         app = self._app
@@ -179,16 +159,20 @@ class Dialogues:
 
         app.push_screen(ModelScreen(loaded.path if loaded else None), chosen)
 
-    def models_found(self, event: Models | Failed) -> None:
-        """The list, or why there is none; the picker may have been closed meanwhile."""
+    def found(self, command: Task, event: Event) -> None:
+        """The list for a picker, or why there is none; the picker may have been closed meanwhile."""
+        from app.tui.drafts.screen import DraftScreen
         from app.tui.models.screen import ModelScreen
 
         for screen in self._app.screen_stack:
-            if isinstance(screen, ModelScreen):
-                if isinstance(event, Models):
-                    screen.show(event.listing)
-                else:
-                    screen.fail(event.message)
+            if isinstance(screen, DraftScreen) and isinstance(event, Drafts):
+                screen.show(event.candidates)
+            elif isinstance(screen, ModelScreen) and isinstance(event, Models):
+                screen.show(event.listing)
+            elif isinstance(event, Failed) and isinstance(
+                screen, DraftScreen if isinstance(command, FindDrafts) else ModelScreen
+            ):
+                screen.fail(event.message)
 
     # Compare ----------------------------------------------------------------------------------
 
@@ -213,7 +197,7 @@ class Dialogues:
             )
         )
 
-    def compares(self, event: ComparisonProgress | Compared | ComparisonEnded | Cancelled | Failed) -> None:
+    def compares(self, event: ComparisonEvent) -> None:
         """A part of a comparison's result, or its end; it may have been closed meanwhile."""
         from app.tui.compare.screen import CompareScreen
 
@@ -252,11 +236,11 @@ class Dialogues:
         app = self._app
 
         def chosen(identity: str | None) -> None:
-            if identity is None or identity == app.keeper.identity:
+            if identity is None or identity == app.autosave.identity:
                 return
-            app.open_chat(app.keeper.ask(lambda store: store.load(identity)))
+            app.open_chat(app.autosave.ask(lambda store: store.load(identity)))
 
-        app.push_screen(SessionsScreen(app.keeper), chosen)
+        app.push_screen(SessionsScreen(app.autosave), chosen)
 
     def export(self, argument: str) -> None:
         """Write the conversation to a Markdown file: at a path, or named after the title."""
@@ -266,7 +250,7 @@ class Dialogues:
         if not app.chat.conversation.exchanges:
             app.view.say("Nothing to export yet.")
             return
-        title = app.keeper.title or "chat"
+        title = app.autosave.title or "chat"
         text = markdown(title, app.view.model_name, app.chat.conversation)
         self._write(Path(argument or file_name(title)), text)
 
@@ -274,7 +258,7 @@ class Dialogues:
         """Write a picture of the screen: at a path, or named after the title."""
         from app.chat.export import file_name
 
-        title = self._app.keeper.title or "specchat"
+        title = self._app.autosave.title or "specchat"
         path = Path(argument or Path(file_name(title)).with_suffix(".svg"))
         self._write(path, self._app.export_screenshot(title=title))
 

@@ -5,23 +5,12 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from app.chat.conversation import Answer, Question
+from app.chat.conversation import Answer, Conversation, Question
 from app.chat.gate import clean
 from app.models.naming import with_draft
-from app.process.events import (
-    Asked,
-    Cancelled,
-    Compared,
-    ComparisonEnded,
-    ComparisonProgress,
-    Counted,
-    Crashed,
-    Drafts,
-    Failed,
-    Models,
-    Step,
-    TooLong,
-)
+from app.process.commands import Count, Task
+from app.process.events import Asked, Counted, Crashed, Event, Step, TooLong
+from app.session.state import ComparisonEvent
 
 if TYPE_CHECKING:
     from app.tui.app import SpecchatApp
@@ -60,11 +49,34 @@ class PaneView:
         gpus = self._app.chat.loaded.gpus if self._app.chat.loaded else ()
         more = f" and {len(gpus) - 1} more" if len(gpus) > 1 else ""
         place = f" on {gpus[0]}{more}" if gpus else ""
-        self._app.header.show(f"{self.models}{place}", self._app.keeper.title)
+        self._app.header.show(f"{self.models}{place}", self._app.autosave.title)
 
     def count(self, chip: int, text: str) -> None:
         """Have a chip's tokens counted."""
-        self._counting[self._app.chat.count(text)] = chip
+        self._counting[self._app.chat.request(Count(text=text))] = chip
+
+    def found(self, command: Task, event: Event) -> None:
+        self._app.dialogues.found(command, event)
+
+    def compares(self, event: ComparisonEvent) -> None:
+        self._app.dialogues.compares(event)
+
+    def too_long(self, event: TooLong) -> None:
+        self._app.dialogues.too_long(event)
+
+    def context_is_full(self) -> None:
+        self._app.dialogues.context_is_full()
+
+    def asks(self, event: Asked) -> None:
+        self._app.dialogues.asks(event)
+
+    def crashed(self, event: Crashed, restarted: bool) -> None:
+        self._app.dialogues.crashed(event, restarted)
+
+    def keep(self, conversation: Conversation) -> None:
+        """Have the conversation stored; where that fails the chat goes on, and the person is told once."""
+        self._app.autosave.keep(conversation, self.model_name)
+        self.show_header()
 
     def queue_changed(self) -> None:
         self._app.prompt.show_waiting(self._app.chat.queued)
@@ -125,7 +137,7 @@ class PaneView:
     def _show_meter(self) -> None:
         self._meter_stale = False
         chat = self._app.chat
-        self._app.prompt.meter.show(chat.used, chat.loaded.context_length if chat.loaded else None)
+        self._app.prompt.meter.show(chat.figures.used, chat.loaded.context_length if chat.loaded else None)
 
     def state_changed(self) -> None:
         app, chat = self._app, self._app.chat
@@ -147,24 +159,3 @@ class PaneView:
         chip = self._counting.pop(event.identity, None)
         if chip is not None:
             self._app.prompt.set_tokens(chip, event.tokens)
-
-    def drafts_found(self, event: Drafts | Failed) -> None:
-        self._app.dialogues.drafts_found(event)
-
-    def models_found(self, event: Models | Failed) -> None:
-        self._app.dialogues.models_found(event)
-
-    def compares(self, event: ComparisonProgress | Compared | ComparisonEnded | Cancelled | Failed) -> None:
-        self._app.dialogues.compares(event)
-
-    def too_long(self, event: TooLong) -> None:
-        self._app.dialogues.too_long(event)
-
-    def context_is_full(self) -> None:
-        self._app.dialogues.context_is_full()
-
-    def asks(self, event: Asked) -> None:
-        self._app.dialogues.asks(event)
-
-    def crashed(self, event: Crashed, restarted: bool) -> None:
-        self._app.dialogues.crashed(event, restarted)

@@ -84,7 +84,7 @@ def test_nothing_is_lost_but_what_is_deleted(steps: list[tuple[str, int]]) -> No
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Store]:
-    opened = Store.open(tmp_path_factory.mktemp("store") / "sessions.db")
+    opened = Store(tmp_path_factory.mktemp("store") / "sessions.db")
     yield opened
     opened.close()
 
@@ -99,18 +99,18 @@ SAME_QUESTION = [(step, 0) for step in ("ask", "answer", "again", "answer", "sho
 def test_every_state_is_stored_and_exported_whole(store: Store, steps: list[tuple[str, int]]) -> None:
     """Else: a version is there until the chat is opened again, or comes back after it was deleted."""
     saved = store.create(Conversation(), "t", "m")
-    revision = saved.revision
-    other = Store.open(store.path)
+    other = Store(store.path)
     for conversation, said in walk(steps):
-        revision = store.write(saved.identity, revision, conversation)
+        saved = store.write(saved, conversation)
         assert other.load(saved.identity).conversation == conversation
         text = markdown("t", "m", conversation)
         for question, answer in +said:
             assert question in text and (answer or "") in text
     other.close()
-    # Told by another store what it wrote last, it must not fall back on what it knows itself.
-    loaded = store.load(saved.identity).conversation
-    assert store.write(saved.identity, revision, replace(loaded, system="s"), "m") == revision + 1
+    loaded = store.load(saved.identity)
+    assert loaded == saved
+    written = store.write(loaded, replace(loaded.conversation, system="s"), "m")
+    assert written.revision == saved.revision + 1
     store.delete(saved.identity)
     store.purge(-1)
     for table in ("exchange", "document", "answer"):
@@ -140,7 +140,7 @@ def test_a_new_version_writes_no_other_again(store: Store) -> None:
             conversation = conversation.with_version().answered(Answer(text))
     saved = store.create(conversation, "t", "m")
     store._connection.set_trace_callback((statements := list[str]()).append)
-    store.write(saved.identity, 1, conversation.with_version().answered(Answer("four")))
+    store.write(saved, conversation.with_version().answered(Answer("four")))
     store._connection.set_trace_callback(None)
     written = [each for each in statements if each.startswith("INSERT")]
     assert any("four" in each for each in written) and any("three" in each for each in written)

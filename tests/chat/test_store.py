@@ -27,7 +27,7 @@ FULL = Answer(
     token_ids=(1, 2, 3),
     pieces=("Größe", "", ": 5 €\n\t東京 👩‍👩‍👧"),
     origins=("lookup", "lookup", "plain"),
-    ghosts=((0, "Gro"), (2, " six")),
+    rejected=((0, "Gro"), (2, " six")),
     end="stop_string",
     figures=FIGURES,
 )
@@ -44,7 +44,7 @@ EVERYTHING = Conversation(
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store.open(tmp_path / "data" / "sessions.db")
+    opened = Store(tmp_path / "data" / "sessions.db")
     yield opened
     opened.close()
 
@@ -67,7 +67,7 @@ def test_everything_comes_back_as_it_was(store: Store) -> None:
     assert loaded == saved
     assert loaded.conversation == EVERYTHING
     assert (loaded.title, loaded.model) == ("Rivers report", "SmolLM2")
-    other = Store.open(store.path)
+    other = Store(store.path)
     assert other.load(saved.identity).conversation == EVERYTHING
     other.close()
 
@@ -101,7 +101,6 @@ def test_each_kind_of_change_is_written(store: Store, known: bool) -> None:
     """Else: an edited question, a regenerated answer or a removed exchange comes back after a restart."""
     first, second, third = EVERYTHING.exchanges
     saved = store.create(EVERYTHING, "t", "m")
-    revision = saved.revision
     changes = [
         EVERYTHING.answered(Answer("now it is", pieces=("now", " it is"))),
         Conversation((first,), "Be brief.", 1),
@@ -113,9 +112,9 @@ def test_each_kind_of_change_is_written(store: Store, known: bool) -> None:
         Conversation(),
     ]
     for changed in changes:
-        writer = store if known else Store.open(store.path)
-        revision = writer.write(saved.identity, revision, changed)
-        assert Store.open(store.path).load(saved.identity).conversation == changed
+        writer = store if known else Store(store.path)
+        saved = writer.write(saved if known else writer.load(saved.identity), changed)
+        assert Store(store.path).load(saved.identity).conversation == changed
     assert store.summaries()[0].exchanges == 0
 
 
@@ -125,7 +124,7 @@ def test_only_what_grew_is_written(store: Store) -> None:
     conversation = conversation.asked(Question("q", (Document("d", "x" * 100_000),)))
     saved = store.create(conversation, "t", "m")
     store._connection.set_trace_callback((statements := list[str]()).append)
-    store.write(saved.identity, saved.revision, conversation.answered(Answer("grows")))
+    store.write(saved, conversation.answered(Answer("grows")))
     written = [each for each in statements if each.split()[0] in ("INSERT", "UPDATE", "DELETE")]
     assert len(written) == 2
     assert not any("xxx" in each for each in written)
@@ -135,7 +134,7 @@ def test_nothing_new_writes_nothing(store: Store) -> None:
     """Else: opening an old session to read it makes it the newest."""
     saved = store.create(EVERYTHING, "t", "m")
     loaded = store.load(saved.identity)
-    assert store.write(saved.identity, loaded.revision, replace(EVERYTHING)) == loaded.revision
+    assert store.write(loaded, replace(EVERYTHING)) == loaded
     assert store.load(saved.identity).changed == saved.changed
 
 
@@ -157,16 +156,15 @@ def test_escape_codes_in_the_file_do_not_reach_the_terminal(store: Store) -> Non
     packed.commit()
     packed.close()
     store.write(
-        saved.identity,
-        1,
-        EVERYTHING.answered(Answer("x", pieces=("\x1b[2J", "\ud800y"), ghosts=((0, "\x9b2J"),))),
+        saved,
+        EVERYTHING.answered(Answer("x", pieces=("\x1b[2J", "\ud800y"), rejected=((0, "\x9b2J"),))),
     )
     loaded = store.load(saved.identity)
     assert "\x1b" not in repr(loaded).replace("\\x1b", "\x1b")
     assert loaded.conversation.exchanges[0].question.text == "a]52;c;eA==b\tc\nd"
     last = loaded.conversation.exchanges[2].answer
     assert last is not None
-    assert (last.pieces, last.ghosts) == (("[2J", "\ufffdy"), ((0, "2J"),))
+    assert (last.pieces, last.rejected) == (("[2J", "\ufffdy"), ((0, "2J"),))
     assert all("\x1b" not in f"{summary}{line}" for summary, line in store.search("eA"))
 
 
@@ -188,7 +186,7 @@ def test_the_list_is_newest_change_first(store: Store) -> None:
     first = store.create(talk(("a", "b")), "first", "m")
     store.create(talk(("c", "d"), ("e", "f")), "second", "n")
     assert [(each.title, each.exchanges) for each in store.summaries()] == [("second", 2), ("first", 1)]
-    store.write(first.identity, 1, talk(("a", "changed")), model="other")
+    store.write(first, talk(("a", "changed")), model="other")
     assert [(each.title, each.model) for each in store.summaries()] == [("first", "other"), ("second", "n")]
     latest = store.latest()
     assert latest is not None
@@ -201,7 +199,7 @@ def test_renaming_keeps_place_and_revision(store: Store) -> None:
     store.create(talk(("a", "b")), "second", "m")
     store.rename(first.identity, " Rivers \x1b[1m of\nFrance ")
     assert [each.title for each in store.summaries()] == ["second", "Rivers [1m of France"]
-    assert store.write(first.identity, 1, talk(("a", "c"))) == 2
+    assert store.write(first, talk(("a", "c"))).revision == 2
     assert titles(store.search("rivers")) == ["Rivers [1m of France"]
     with pytest.raises(SpecchatError, match="title"):
         store.rename(first.identity, " \n")
@@ -315,10 +313,10 @@ def test_the_index_follows_every_change(store: Store) -> None:
     """Else: the search finds what was edited away and misses what was said last."""
     saved = store.create(talk(("alpha", "beta")), "t", "m")
     assert len(store.search("alpha")) == 1
-    store.write(saved.identity, 1, talk(("gamma", "beta")))
+    saved = store.write(saved, talk(("gamma", "beta")))
     assert (len(store.search("alpha")), len(store.search("gamma"))) == (0, 1)
-    other = Store.open(store.path)
-    other.write(saved.identity, 2, talk(("delta", "beta")))
+    other = Store(store.path)
+    other.write(saved, talk(("delta", "beta")))
     other.close()
     assert (len(store.search("gamma")), len(store.search("delta"))) == (0, 1)
 
@@ -329,7 +327,7 @@ def test_a_broken_index_is_made_again(store: Store, fault: str) -> None:
     store.create(talk(("alpha", "beta")), "t", "m")
     assert len(store.search("alpha")) == 1
     sqlite3.connect(store.path, isolation_level=None).execute(fault)
-    reopened = Store.open(store.path)
+    reopened = Store(store.path)
     assert reopened.set_aside is None
     assert len(reopened.search("alpha")) == 1
     reopened.close()
@@ -351,17 +349,17 @@ def test_no_query_breaks_the_search(store: Store, query: str) -> None:
 def test_a_stale_write_is_refused_and_nothing_is_lost(store: Store) -> None:
     """Else: two windows on one chat overwrite each other's answers."""
     saved = store.create(talk(("a", "b")), "t", "m")
-    other = Store.open(store.path)
+    other = Store(store.path)
     mine, theirs = talk(("a", "b"), ("mine", "1")), talk(("a", "b"), ("theirs", "2"))
-    other.write(saved.identity, other.load(saved.identity).revision, theirs)
+    other.write(other.load(saved.identity), theirs)
     with pytest.raises(Conflict):
-        store.write(saved.identity, saved.revision, mine)
+        store.write(saved, mine)
     fork = store.create(mine, "t", "m")
     assert store.load(saved.identity).conversation == theirs
     assert other.load(fork.identity).conversation == mine
     other.delete(fork.identity)
     with pytest.raises(Conflict):
-        store.write(fork.identity, fork.revision, theirs)
+        store.write(fork, theirs)
     other.close()
 
 
@@ -370,13 +368,12 @@ import sys
 from pathlib import Path
 from app.chat.conversation import Answer, Conversation, Question
 from app.chat.store import Store
-store = Store.open(Path(sys.argv[1]))
+store = Store(Path(sys.argv[1]))
 conversation = Conversation().asked(Question(sys.argv[2])).answered(Answer())
 saved = store.create(conversation, sys.argv[2], "m")
-revision = saved.revision
 for count in range(1, int(sys.argv[3])):
     conversation = conversation.answered(Answer(f"{count} " * count))
-    revision = store.write(saved.identity, revision, conversation)
+    saved = store.write(saved, conversation)
     print(count, flush=True)
     store.search(sys.argv[2])
 """
@@ -395,7 +392,7 @@ def test_two_processes_begin_and_write_at_once(tmp_path: Path) -> None:
     for process in processes:
         process.communicate(timeout=60)
         assert process.returncode == 0
-    store = Store.open(path)
+    store = Store(path)
     assert store.set_aside is None
     for summary in store.summaries():
         last = store.load(summary.identity).conversation.last
@@ -414,7 +411,7 @@ def test_a_killed_process_loses_nothing_that_it_wrote(tmp_path: Path) -> None:
     process.kill()
     rest = process.stdout.read().split()
     assert process.wait() == (-signal.SIGKILL if os.name == "posix" else process.returncode)
-    store = Store.open(path)
+    store = Store(path)
     assert store.set_aside is None
     latest = store.latest()
     assert latest is not None and latest.conversation.last is not None
@@ -460,21 +457,21 @@ def damage_foreign_tables(path: Path) -> None:
 def test_a_damaged_file_is_set_aside_whole(tmp_path: Path, damage: object) -> None:
     """Else: one bad sector and the chat never starts again, or the old chats are thrown away."""
     path = tmp_path / "sessions.db"
-    store = Store.open(path)
+    store = Store(path)
     for number in range(20):
         store.create(talk((f"question {number}", "answer " * 200)), f"t{number}", "m")
     store.close()
     assert callable(damage)
     damage(path)
     bytes_before = path.read_bytes()
-    store = Store.open(path)
+    store = Store(path)
     assert store.set_aside is not None
     assert store.set_aside.name.startswith("sessions.damaged-") and store.set_aside.suffix == ".db"
     assert store.set_aside.read_bytes()[4096:] == bytes_before[4096:]
     assert store.summaries() == []
     identity = store.create(EVERYTHING, "new", "m").identity
     store.close()
-    store = Store.open(path)
+    store = Store(path)
     assert store.set_aside is None
     assert store.load(identity).conversation == EVERYTHING
 
@@ -483,12 +480,12 @@ def test_a_damaged_file_is_set_aside_whole(tmp_path: Path, damage: object) -> No
 def test_the_log_goes_with_the_damaged_file(tmp_path: Path) -> None:
     """Else: the log of the old file is played into the new one."""
     path = tmp_path / "sessions.db"
-    other = Store.open(path)
+    other = Store(path)
     other.create(talk(("question", "answer " * 5000)), "t", "m")
     other._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     other.create(talk(("question", "answer")), "t", "m")
     damage_overwritten(path)
-    store = Store.open(path)
+    store = Store(path)
     assert store.set_aside is not None
     assert store.set_aside.with_name(store.set_aside.name + "-wal").stat().st_size > 0
     assert store.summaries() == []
@@ -531,11 +528,11 @@ def test_a_file_of_version_1_is_taken_over_in_place(tmp_path: Path) -> None:
     connection.commit()
     connection.close()
     expected = replace(EVERYTHING, system="Be brief.")
-    first, second = Store.open(path), Store.open(path)
+    first, second = Store(path), Store(path)
     assert first.set_aside is None and second.set_aside is None
     assert second.load("abc").conversation == expected
     changed = expected.with_version(Question("asked otherwise")).answered(Answer("yes"))
-    assert first.write("abc", 4, changed) == 5
+    assert first.write(first.load("abc"), changed).revision == 5
     assert second.load("abc").conversation == changed
     assert titles(second.search("otherwise")) == titles(first.search("not answered yet")) == ["Old"]
     first.close()
@@ -544,18 +541,18 @@ def test_a_file_of_version_1_is_taken_over_in_place(tmp_path: Path) -> None:
     connection = sqlite3.connect(path)
     connection.executescript(VERSION_1.replace("exchange (", "other ("))
     connection.close()
-    assert Store.open(path).set_aside is not None
+    assert Store(path).set_aside is not None
 
 
 def test_a_newer_file_is_left_alone(tmp_path: Path) -> None:
     """Else: an older specchat destroys the chats of a newer one."""
     path = tmp_path / "sessions.db"
-    store = Store.open(path)
+    store = Store(path)
     store._connection.execute("PRAGMA user_version = 99")
     store.close()
     before = path.read_bytes()
     with pytest.raises(SpecchatError, match="newer specchat"):
-        Store.open(path)
+        Store(path)
     assert path.read_bytes() == before
     assert list(tmp_path.glob("*damaged*")) == []
 
@@ -564,10 +561,10 @@ def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     """Else: the chat starts with a traceback."""
     (tmp_path / "file").write_text("x")
     with pytest.raises(SpecchatError, match="cannot be kept"):
-        Store.open(tmp_path / "file" / "sessions.db")
+        Store(tmp_path / "file" / "sessions.db")
     (tmp_path / "folder").mkdir()
     with pytest.raises(SpecchatError, match="cannot be"):
-        Store.open(tmp_path / "folder")
+        Store(tmp_path / "folder")
 
 
 def test_faults_while_it_runs_are_told(store: Store) -> None:
@@ -577,13 +574,13 @@ def test_faults_while_it_runs_are_told(store: Store) -> None:
     other = sqlite3.connect(store.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(SpecchatError, match="another program"):
-        store.write(saved.identity, 1, talk(("a", "c")))
+        store.write(saved, talk(("a", "c")))
     other.execute("ROLLBACK")
     store._connection.execute("PRAGMA max_page_count = 1")
     with pytest.raises(SpecchatError, match="full"):
-        store.write(saved.identity, 1, talk(("a", "c" * 1_000_000)))
+        store.write(saved, talk(("a", "c" * 1_000_000)))
     store._connection.execute("PRAGMA max_page_count = 100000")
-    assert store.write(saved.identity, 1, talk(("a", "c"))) == 2
+    assert store.write(saved, talk(("a", "c"))).revision == 2
     assert store.load(saved.identity).conversation == talk(("a", "c"))
 
 

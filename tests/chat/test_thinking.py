@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from app.chat.thinking import split
 
 
-def texts(reply: str, *, growing: bool = False) -> list[tuple[str, str]]:
-    return [(part.kind, reply[part.start : part.end]) for part in split(reply, growing=growing)]
+def texts(reply: str, *, streaming: bool = False) -> list[tuple[str, str]]:
+    return [(part.kind, reply[part.start : part.end]) for part in split(reply, streaming=streaming)]
 
 
 @pytest.mark.parametrize(
@@ -64,10 +64,10 @@ def test_tags_that_are_talked_about_are_text(reply: str) -> None:
 
 
 def test_an_unfinished_tag_is_not_shown_for_an_instant() -> None:
-    assert texts("Hello.\n<thi", growing=True) == [("answer", "Hello.")]
-    assert texts("<think>a</thinki", growing=True) == [("thought", "a")]
+    assert texts("Hello.\n<thi", streaming=True) == [("answer", "Hello.")]
+    assert texts("<think>a</thinki", streaming=True) == [("thought", "a")]
     assert texts("Hello.\n<thi") == [("answer", "Hello.\n<thi")]
-    assert texts("a <b", growing=True) == [("answer", "a <b")]
+    assert texts("a <b", streaming=True) == [("answer", "a <b")]
 
 
 def test_an_indent_behind_a_line_break_stays_and_a_first_blank_goes() -> None:
@@ -80,14 +80,14 @@ PIECES = ["<think>", "</think>", "<thinking>", "</thinking>", "```\n", "`", "\n"
 
 
 @given(st.lists(st.sampled_from(PIECES)), st.booleans())
-def test_no_text_is_ever_lost(pieces: list[str], growing: bool) -> None:
+def test_no_text_is_ever_lost(pieces: list[str], streaming: bool) -> None:
     """Else: what a model wrote cannot be read."""
     reply = "".join(pieces)
-    parts = split(reply, growing=growing)
+    parts = split(reply, streaming=streaming)
     gaps = [0, *(edge for part in parts for edge in (part.start, part.end)), len(reply)]
     assert gaps == sorted(gaps)
     assert all(part.start < part.end for part in parts)
     between = "".join(reply[start:end] for start, end in zip(gaps[::2], gaps[1::2], strict=True))
     for tag in PIECES[:4]:
         between = between.replace(tag, "")
-    assert between.strip() == "" or (growing and between.strip().startswith("<"))
+    assert between.strip() == "" or (streaming and between.strip().startswith("<"))

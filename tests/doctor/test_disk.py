@@ -30,7 +30,7 @@ def listing(folder: Path) -> dict[str, bytes]:
 def test_chats_are_counted_and_nothing_is_written(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
     assert chats_check(path).finding == "none kept yet" and not path.exists()
-    store = Store.open(path)
+    store = Store(path)
     store.create(Conversation(), "title", "model")
     # Another specchat has it open: what it wrote last is in its log.
     assert chats_check(path).finding.startswith("1 kept")
@@ -42,7 +42,7 @@ def test_chats_are_counted_and_nothing_is_written(tmp_path: Path) -> None:
 
 def test_damaged_chats_are_told_before_they_are_set_aside(tmp_path: Path) -> None:
     path = tmp_path / "sessions.db"
-    store = Store.open(path)
+    store = Store(path)
     for number in range(60):
         store.create(Conversation(), f"{number} {'long title ' * 40}", "model")
     store.close()

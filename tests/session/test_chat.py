@@ -32,9 +32,10 @@ from app.process.events import (
     Switched,
     TooLong,
 )
-from app.session import chat as session
-from app.session.chat import Chat, Wishes
-from app.session.state import Comparing, Loading, Ready, Replying, Stopped
+from app.session import engine as session
+from app.session.chat import Chat
+from app.session.engine import GenerationSettings
+from app.session.state import ComparingReplies, LoadingModel, Ready, Replying, Stopped
 from tests.tui.engine import LOADED, OPTIONS, ScriptedEngine, finished
 
 FIRST, SECOND, THIRD = Question("First"), Question("Second"), Question("Third")
@@ -50,9 +51,13 @@ class Seen:
     def __getattr__(self, name: str) -> Callable[..., None]:
         return lambda *given: self.calls.append((name, given))
 
+    def given(self, name: str) -> list[tuple[Any, ...]]:
+        """The arguments of each call of a method."""
+        return [given for called, given in self.calls if called == name]
+
     def of(self, name: str) -> list[Any]:
         """The first argument of each call of a method."""
-        return [given[0] if given else None for called, given in self.calls if called == name]
+        return [given[0] if given else None for given in self.given(name)]
 
 
 class Desk:
@@ -60,22 +65,24 @@ class Desk:
 
     def __init__(self, loaded: bool = True) -> None:
         self.engine, self.seen = ScriptedEngine(), Seen()
-        self.kept: list[Conversation] = []
         self.events: list[Event] = []
-        wishes = Wishes(Sampling(), seed=1)
+        generation = GenerationSettings(Sampling(), seed=1)
         self.chat = Chat(
             self.engine,
             self.seen,
             deliver=self.events.append,
-            keep=self.kept.append,
             load=LoadSettings("model.gguf"),
-            wishes=wishes,
+            generation=generation,
             proposer="auto",
             k=None,
         )
         self.chat.start()
         if loaded:
             self.tell(LOADED)
+
+    @property
+    def kept(self) -> list[Conversation]:
+        return self.seen.of("keep")
 
     def tell(self, *events: Event) -> None:
         """Let the engine say this, and the chat hear it, and all that follows."""
@@ -106,7 +113,7 @@ def test_a_question_that_waits_for_the_model_belongs_to_its_chat() -> None:
     for conversation in (other, Conversation()):
         desk = Desk(loaded=False)
         desk.chat.send(FIRST)
-        assert isinstance(desk.chat.state, Loading) and desk.chat.state.then == "answer"
+        assert isinstance(desk.chat.state, LoadingModel) and desk.chat.state.then == "answer"
         desk.chat.show(conversation)
         desk.tell(LOADED)
         assert desk.sent == [] and desk.chat.conversation == conversation
@@ -176,17 +183,17 @@ def test_a_small_command_that_fails_ends_nothing_else() -> None:
     """Else: the reply ends on the screen, the engine goes on, and the next question hangs."""
     desk = Desk()
     desk.chat.send(FIRST)
-    desk.chat.find_drafts(())
+    desk.chat.request(FindDrafts())
     desk.engine.fail(FindDrafts, "The model was moved.")
-    desk.chat.find_models(())
+    desk.chat.request(FindModels())
     desk.engine.fail(FindModels, "There is no list.")
     desk.chat.speculation.set_proposer("lookup")
     desk.engine.fail(SetProposer, "It cannot be.")
     desk.chat.speculation.set_draft("d.gguf")
     desk.engine.fail(SetDraft, "There is no such file.")
     desk.hear()
-    assert [each.message for each in desk.seen.of("drafts_found")] == ["The model was moved."]
-    assert [each.message for each in desk.seen.of("models_found")] == ["There is no list."]
+    found = [(type(command), event.message) for command, event in desk.seen.given("found")]
+    assert found == [(FindDrafts, "The model was moved."), (FindModels, "There is no list.")]
     assert isinstance(desk.chat.state, Replying)
     desk.reply("Whole.")
     last = desk.chat.conversation.last
@@ -199,7 +206,7 @@ def test_a_comparison_ends_however_it_ends() -> None:
         desk = Desk()
         desk.chat.send(FIRST)
         desk.reply("One.")
-        assert desk.chat.compare() is not None and isinstance(desk.chat.state, Comparing)
+        assert desk.chat.compare() is not None and isinstance(desk.chat.state, ComparingReplies)
         desk.chat.send(SECOND)
         assert desk.chat.queued == (SECOND,)
         number = desk.chat.state.identity
@@ -267,7 +274,7 @@ def test_a_setting_that_loads_again_goes_on_with_the_reply() -> None:
     desk.chat.reload(LoadSettings(), LoadSettings(threads=2))
     # What the old engine still says is nobody's.
     desk.reply("Late.")
-    assert isinstance(desk.chat.state, Loading)
+    assert isinstance(desk.chat.state, LoadingModel)
     desk.tell(LOADED)
     assert desk.engine.generate.begun == (0,) and isinstance(desk.chat.state, Replying)
 
@@ -303,24 +310,24 @@ def test_an_engine_that_does_not_stop_is_started_again(monkeypatch: pytest.Monke
     assert desk.engine.starts == 1
     monkeypatch.setattr(session, "PATIENCE_SECONDS", -1.0)
     desk.chat.stop()
-    assert desk.engine.starts == 2 and isinstance(desk.chat.state, Loading)
+    assert desk.engine.starts == 2 and isinstance(desk.chat.state, LoadingModel)
     desk.hear()
     desk.tell(LOADED)
     desk.chat.continue_reply()
     assert desk.sent == ["First", "First"]
 
 
-def test_a_question_with_wishes_of_its_own_is_answered_by_them_once() -> None:
+def test_a_question_with_settings_of_its_own_is_answered_by_them_once() -> None:
     """Else: a starter that says that it is made at temperature 0 is not, or all that follows it is."""
     desk = Desk(loaded=False)
-    own = Wishes(Sampling(temperature=0.0), max_tokens=300)
+    own = GenerationSettings(Sampling(temperature=0.0), max_tokens=300)
     desk.chat.send(FIRST, own)
     desk.tell(LOADED)
     assert (desk.engine.generate.sampling, desk.engine.generate.max_tokens) == (own.sampling, 300)
     desk.reply("One.")
     compare = desk.chat.compare()
     assert compare is not None and compare.sampling == own.sampling
-    assert isinstance(desk.chat.state, Comparing)
+    assert isinstance(desk.chat.state, ComparingReplies)
     desk.tell(ComparisonEnded(desk.chat.state.identity))
     desk.chat.send(Question("First"))
     assert desk.engine.generate.sampling == Sampling()
@@ -339,7 +346,7 @@ def test_the_news_of_a_death_comes_late(monkeypatch: pytest.MonkeyPatch) -> None
     desk.engine.tell(KILLED)
     desk.chat.stop()
     desk.hear()
-    assert desk.engine.starts == 2 and isinstance(desk.chat.state, Loading)
+    assert desk.engine.starts == 2 and isinstance(desk.chat.state, LoadingModel)
     desk.tell(LOADED)
     assert isinstance(desk.chat.state, Ready)
 
@@ -363,17 +370,17 @@ def test_the_oldest_turns_are_dropped_by_one_command() -> None:
 def test_the_gauge_is_of_what_would_be_sent_now() -> None:
     """Else: it shows what another chat took, or nothing."""
     desk = Desk()
-    assert desk.chat.used == 0
+    assert desk.chat.figures.used == 0
     old = Conversation().asked(FIRST).answered(Answer("An answer.", (5,), end="stop"))
     desk.chat.show(old)
     count = desk.engine.sent[-1]
-    assert isinstance(count, Count) and desk.chat.used is None
+    assert isinstance(count, Count) and desk.chat.figures.used is None
     assert [message.content for message in count.messages] == ["First", "An answer."]
     desk.chat.show(Conversation())
     desk.tell(Counted(count.identity, 77))
-    assert desk.chat.used == 0
+    assert desk.chat.figures.used == 0
     desk.chat.show(old)
     number = desk.engine.sent[-1].identity
     desk.tell(Counted(number, 77))
-    assert desk.chat.used == 77
+    assert desk.chat.figures.used == 77
     assert finished([]).reason == "stop"

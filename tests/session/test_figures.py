@@ -18,12 +18,12 @@ from app.llama.context import Context
 from app.llama.model import Model
 from app.llama.settings import ContextSettings
 from app.session.figures import (
-    COURSE,
+    COLUMNS,
     WINDOW_SECONDS,
     LiveFigures,
     PanelFigures,
 )
-from app.session.growing import figures_of
+from app.session.streaming import figures_of
 from app.tui.numbers import bar, big, milliseconds, percent, rate, ratio, seconds, sparkline, whole
 from proposers.lookup import Lookup
 from tests.tiny import write_tiny
@@ -83,10 +83,10 @@ def test_every_figure_is_the_one_recomputed_from_the_log(entries: list[Pass]) ->
         sum(entry.accepted + 1 for entry in entries) / len(entries) if entries else None
     )
     assert figures.tokens_per_second == (kept / decode if entries else None)
-    assert figures.k_course == tuple(drafts[-COURSE:])
+    assert figures.k_history == tuple(drafts)
     assert figures.last_k == (drafts[-1] if drafts else None)
     assert figures.setting == "lookup"
-    assert figures.used == tuple(dict.fromkeys(entry.proposer for entry in entries))
+    assert tuple(figures.by_proposer) == tuple(dict.fromkeys(entry.proposer for entry in entries))
     assert figures.drafters == tuple(dict.fromkeys(entry.proposer for entry in entries if entry.drafted))
 
     longest = range(1, max(drafts, default=0) + 1)
@@ -101,12 +101,12 @@ def test_every_figure_is_the_one_recomputed_from_the_log(entries: list[Pass]) ->
     )
 
     assert figures.plain_seconds is None
-    assert figures.speedup == (1.0 if kept and figures.used == ("off",) else None)
+    assert figures.speedup == (1.0 if kept and set(figures.by_proposer) == {"off"} else None)
 
     model = sum(entry.target_seconds + entry.proposer_seconds for entry in entries)
     assert figures.host_share == ((decode - model) / decode if entries else None)
 
-    grouped = windows(entries)[-COURSE:]
+    grouped = windows(entries)[-COLUMNS:]
     rates: list[float | None] = []
     yields: list[float] = []
     for group in grouped:
@@ -114,8 +114,8 @@ def test_every_figure_is_the_one_recomputed_from_the_log(entries: list[Pass]) ->
         right = sum(entry.accepted for entry in group)
         rates.append(right / guessed if guessed else None)
         yields.append(sum(entry.accepted + 1 for entry in group) / len(group))
-    assert figures.acceptance_course == tuple(rates)
-    assert figures.tokens_per_pass_course == tuple(yields)
+    assert figures.acceptance_history == tuple(rates)
+    assert figures.tokens_per_pass_history == tuple(yields)
 
 
 @given(st.lists(passes(), min_size=1, max_size=60))
@@ -158,8 +158,9 @@ def test_plain_decoding_is_one_and_no_ratio_stands_where_nothing_was_drafted() -
         assert live.snapshot().speedup == (None if speedup is None else pytest.approx(speedup))
         tally = {name: Tally(1, drafted)}
         finished = Finished(
-            "length", (1,), ("plain",), "", "", 7, 9, 0, 1, drafted, 0, 0,
-            (), tally, (drafted,), 0.1, 0.02, 0.02, 0.03,
+            "length", (1,), ("plain",), "", "", 7, 9, 0, 0.1,
+            passes=1, drafted=drafted, kept=1, by_proposer=tally, k_history=(drafted,),
+            decode_seconds=0.02, model_seconds=0.02, plain_seconds=0.03,
         )  # fmt: skip
         live.finish(finished)
         assert finished.speedup == live.snapshot().speedup == figures_of(finished).speedup
@@ -268,7 +269,7 @@ def test_the_figures_are_those_of_the_engines_own_record(engine: Engine, k: int 
         assert each.tokens_per_second == finished.tokens_per_second
         assert each.host_seconds_per_pass == finished.host_seconds_per_pass
         assert each.accepted_by_position == finished.accepted_by_position
-        assert each.k_course == finished.k_history[-COURSE:]
+        assert each.k_history == finished.k_history
         assert (each.prompt, each.known) == (finished.prompt_tokens, finished.cached_tokens)
         assert each.read == each.to_read
     assert figures.phase == "done"

@@ -63,7 +63,7 @@ class Home:
 
     def newest(self) -> Conversation:
         """The conversation that was stored last."""
-        store = Store.open(self.data / "sessions.db")
+        store = Store(self.data / "sessions.db")
         try:
             saved = store.latest()
         finally:

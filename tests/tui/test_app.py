@@ -146,7 +146,7 @@ def test_regenerate_edit_walk_and_delete(tmp_path: Path) -> None:
     """Else: what was answered before is gone, from the screen or from the store."""
 
     def stored() -> Conversation:
-        saved = Store.open(tmp_path / "sessions.db").latest()
+        saved = Store(tmp_path / "sessions.db").latest()
         assert saved is not None
         return saved.conversation
 
@@ -215,7 +215,7 @@ def test_regenerate_edit_walk_and_delete(tmp_path: Path) -> None:
             await chat.ask("Anew")
             assert len(chat.engine.generate.messages) == 1
             await chat.stored()
-            assert len(Store.open(tmp_path / "sessions.db").summaries()) == 2
+            assert len(Store(tmp_path / "sessions.db").summaries()) == 2
 
     run(body)
 
@@ -346,7 +346,7 @@ def test_a_reply_is_kept_as_it_grows_and_can_be_resumed(
             await chat.settle()
             await chat.stored()
             # What another process would find, were this one killed now.
-            saved = Store.open(tmp_path / "sessions.db").latest()
+            saved = Store(tmp_path / "sessions.db").latest()
             assert saved is not None and saved.title == "Remember this"
             answer = saved.conversation.exchanges[0].answer
             assert answer is not None and answer.text == "half an"
@@ -366,11 +366,11 @@ def test_two_windows_on_one_session_harm_neither(tmp_path: Path) -> None:
             chat.engine.reply("Yes.")
             await chat.settle()
             await chat.stored()
-            other = Store.open(tmp_path / "sessions.db")
+            other = Store(tmp_path / "sessions.db")
             saved = other.latest()
             assert saved is not None
             theirs = Conversation(saved.conversation.exchanges * 2)
-            other.write(saved.identity, saved.revision, theirs)
+            other.write(saved, theirs)
             await chat.ask("Mine")
             chat.engine.reply("Also.")
             await chat.stored()
@@ -383,7 +383,7 @@ def test_two_windows_on_one_session_harm_neither(tmp_path: Path) -> None:
 
 def test_a_store_that_is_held_holds_up_nothing(tmp_path: Path) -> None:
     """Else: another window that indexes freezes this one, or a question lands in the wrong chat."""
-    store = Store.open(tmp_path / "sessions.db")
+    store = Store(tmp_path / "sessions.db")
     old = store.create(Conversation((Exchange(Question("Old"), Answer("Yes.", end="stop")),)), "Old", "m")
 
     async def body() -> None:
@@ -394,7 +394,7 @@ def test_a_store_that_is_held_holds_up_nothing(tmp_path: Path) -> None:
             await chat.ask("New")
             chat.engine.reply("It is", " answered.")
             await chat.settle()
-            waiting = chat.app.keeper.ask(lambda store: None)
+            waiting = chat.app.autosave.ask(lambda store: None)
             assert "It is answered." in chat.text and "New" in chat.text.splitlines()[0]
             await chat.press("f8", *"ol")
             await chat.until(lambda: "loading" in chat.text)
@@ -403,12 +403,12 @@ def test_a_store_that_is_held_holds_up_nothing(tmp_path: Path) -> None:
             assert not waiting.done() and [each.title for each in store.summaries()] == ["Old"]
             other.execute("ROLLBACK")
             await chat.until(lambda: "Yes." in chat.text)
-            assert "It is answered." not in chat.text and chat.app.keeper.identity == old.identity
+            assert "It is answered." not in chat.text and chat.app.autosave.identity == old.identity
             assert [each.title for each in store.summaries()] == ["New", "Old"]
         async with chatting(tmp_path, resume="Old") as chat:
             other.execute("BEGIN EXCLUSIVE")
-            chat.app.keep(chat.app.chat.conversation.asked(Question("Old")))
-            chat.app.open_chat(chat.app.keeper.resume("New"))
+            chat.app.view.keep(chat.app.chat.conversation.asked(Question("Old")))
+            chat.app.open_chat(chat.app.autosave.resume("New"))
             await chat.ask("For the new one")
             assert "It is answered." not in chat.text
             other.execute("ROLLBACK")
@@ -533,7 +533,7 @@ def test_the_first_line_names_the_gpu(tmp_path: Path) -> None:
         async with chatting(tmp_path, loaded=loaded) as chat:
             assert "Test Model on Some Card 3000 and 1 more" in chat.text.splitlines()[0]
             # Whatever is stored may change the title beside it.
-            chat.app.keep(chat.app.chat.conversation)
+            chat.app.view.keep(chat.app.chat.conversation)
             await chat.settle()
             assert "Test Model on Some Card 3000 and 1 more" in chat.text.splitlines()[0]
 

@@ -39,8 +39,9 @@ def reply(
     ids = tuple(range(tokens))
     tallies = {"lookup" if drafted else "off": Tally(tokens - accepted, drafted, accepted)}
     return Finished(
-        reason, ids, ("plain",) * tokens, "", "", 7, 200, 0, tokens - accepted, drafted, accepted, 0,
-        (), tallies, (), 0.5, seconds, seconds, plain,
+        reason, ids, ("plain",) * tokens, "", "", 7, 200, 0, 0.5,
+        passes=tokens - accepted, drafted=drafted, accepted=accepted, kept=tokens, by_proposer=tallies,
+        decode_seconds=seconds, model_seconds=seconds, plain_seconds=plain,
     )  # fmt: skip
 
 

@@ -71,7 +71,7 @@ def test_commands_take_what_follows_them(tmp_path: Path) -> None:
             await command(chat, "/temperature 0.3")
             await command(chat, "/temperature hot")
             await command(chat, "/theme light")
-            assert chat.app.chat.wishes.sampling.temperature == 0.3 and chat.app.theme == "specchat-light"
+            assert chat.app.chat.generation.sampling.temperature == 0.3 and chat.app.theme == "specchat-light"
             kept = read_settings(tmp_path / "settings.toml")
             assert (kept.sampling.temperature, kept.look.theme) == (0.3, "light")
             await command(chat, f"/screenshot {tmp_path}/screen.svg")

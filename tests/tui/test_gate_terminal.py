@@ -286,7 +286,7 @@ def test_what_the_settings_hold(home: Home) -> None:
 def store_hostile_chat(home: Home, **figures: object) -> None:
     """A session as no specchat writes it: somebody else did."""
     path = home.data / "sessions.db"
-    store = Store.open(path)
+    store = Store(path)
     answer = Answer("text", (1,), ("piece",), ("lookup",), ((0, "ghost"),), "stop")
     store.create(
         Conversation((Exchange(Question("question", (Document("d", "t"),)), answer),)), "title", "model"

@@ -215,7 +215,7 @@ def test_the_end_of_a_reply_brings_what_only_the_record_knows() -> None:
         passes=34,
         drafted=136,
         accepted=75,
-        trimmed=0,
+        kept=109,
         accepted_by_position=(25, 25, 25, 0),
         by_proposer={"lookup": Tally(34, 136, 75)},
         k_history=(4,) * 34,
@@ -304,7 +304,7 @@ def test_the_title_keeps_the_setting_and_what_it_did_apart() -> None:
     assert "next: off" in strip_shown(made.snapshot(), READY, 80)[1]
     never = replace(figures, phase="done", drafted=0, drafters=())
     assert "never drafted" in shown(never) and "×" not in shown(never)
-    plain = replace(figures, setting="off", used=("off",), drafters=(), drafted=0)
+    plain = replace(figures, setting="off", by_proposer={"off": Tally()}, drafters=(), drafted=0)
     for text in (shown(plain), "\n".join(strip_shown(plain, READY, 80))):
         assert "1.00×" in text and "acceptance" not in text and "measured here" not in text
 

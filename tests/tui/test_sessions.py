@@ -13,7 +13,7 @@ from textual.widgets import Input, Static
 
 from app.chat.conversation import Answer, Conversation, Exchange, Question
 from app.chat.store import Store
-from app.session.keeper import Keeper
+from app.session.autosave import Autosave
 from app.tui.sessions.listing import SessionList, age, fit
 from app.tui.sessions.screen import Filter, SessionsScreen, TitleEditor
 from app.tui.theme import THEMES
@@ -38,17 +38,17 @@ class Host(App[None]):
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[Store]:
-    opened = Store.open(tmp_path / "sessions.db")
+    opened = Store(tmp_path / "sessions.db")
     yield opened
     opened.close()
 
 
 def screen_of(store: Store, current: str | None = None, folder: Path | None = None) -> SessionsScreen:
     """The screen of a window that has the session `current` open, on the same file."""
-    keeper = Keeper(store.path, lambda sentence: None)
+    autosave = Autosave(store.path, lambda sentence: None)
     if current is not None:
-        keeper.go_on(store.load(current))
-    return SessionsScreen(keeper, folder)
+        autosave.go_on(store.load(current))
+    return SessionsScreen(autosave, folder)
 
 
 def add(store: Store, title: str, said: str = "an answer") -> str:
@@ -70,7 +70,7 @@ def run(
             await listed(pilot, screen)
             await body(pilot)
             await pilot.pause()
-            screen._keeper.close()
+            screen._autosave.close()
         return app.chosen
 
     return asyncio.run(using())

@@ -209,21 +209,21 @@ class Walk(RuleBasedStateMachine):
 
         async def step() -> None:
             await self.until(self.idle, "it does not end")
-            await asyncio.wrap_future(self.app.keeper.ask(lambda store: None))
-            self.meant.add(self.app.keeper.identity)
+            await asyncio.wrap_future(self.app.autosave.ask(lambda store: None))
+            self.meant.add(self.app.autosave.identity)
 
         self.run(step())
         before, self.stored = self.stored, self.chats()
         changed = {each for each in before if before[each] != self.stored.get(each)}
         assert changed <= self.meant, (changed, self.meant)
-        self.meant = {self.app.keeper.identity}
+        self.meant = {self.app.autosave.identity}
         prompt, chat = self.app.prompt, self.app.chat
         here = f"{self.stored} {chat.queued} {chat.conversation} {prompt.draft} {prompt._draft._aside}"
         assert [word for word in self.words if word not in here] == []
 
     def chats(self) -> dict[str | None, str]:
         """Every stored chat, as another program reads it."""
-        store = Store.open(self.file)
+        store = Store(self.file)
         try:
             return {each.identity: repr(store.load(each.identity).conversation) for each in store.summaries()}
         finally:
@@ -248,24 +248,24 @@ class Walk(RuleBasedStateMachine):
     def a_state_waits_only_for_what_will_end(self) -> None:
         """Else: a chat that is locked."""
         current = self.app.chat.state
-        if isinstance(current, (state.Loading, state.Replying, state.Comparing)):
+        if isinstance(current, (state.LoadingModel, state.Replying, state.ComparingReplies)):
             assert current.identity in self.app.chat._commands.open, current
 
     @invariant()
     def the_screen_shows_what_is_done(self) -> None:
         chat = self.app.chat
         assert self.app.prompt._busy == chat.making
-        without = isinstance(chat.state, (state.Loading, state.Stopped))
+        without = isinstance(chat.state, (state.LoadingModel, state.Stopped))
         assert (chat.loaded is None) == without
         if without or not any(
             isinstance(each, (SetDraft, SetProposer)) for each in chat._commands.open.values()
         ):
-            name = {state.Loading: "loading", state.Stopped: "stopped"}.get(type(chat.state), "ready")
+            name = {state.LoadingModel: "loading", state.Stopped: "stopped"}.get(type(chat.state), "ready")
             assert chat.engine.name == name, (chat.state, chat.engine)
 
     @invariant()
     def what_is_on_the_screen_may_change(self) -> None:
-        self.meant.add(self.app.keeper.identity)
+        self.meant.add(self.app.autosave.identity)
 
     def teardown(self) -> None:
         try:
@@ -292,7 +292,7 @@ class Walk(RuleBasedStateMachine):
             return last is not None and last.answer is not None and self.idle()
 
         await self.until(answered, "no answer")
-        assert self.app.keeper.identity is not None
+        assert self.app.autosave.identity is not None
 
 
 @pytest.mark.parametrize("part", range(PARTS))

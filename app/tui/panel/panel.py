@@ -201,16 +201,16 @@ def _speed(figures: PanelFigures, width: int, *, tall: bool) -> list[Content]:
 
 def _rates(figures: PanelFigures, width: int) -> list[Content]:
     columns = width - _LABEL - 8
-    most_tokens = max((2.0, *figures.tokens_per_pass_course))
+    most_tokens = max((2.0, *figures.tokens_per_pass_history))
     longest = max(1, len(figures.drafted_by_position))
     expected, measured = (
         UNKNOWN if value is None else f"{value:.1f}" for value in (figures.expected, figures.tokens_per_pass)
     )
     acceptance, tokens = percent(figures.acceptance_rate), ratio(figures.tokens_per_pass)
     return [
-        _row("acceptance", acceptance, figures.acceptance_course, columns, 0, 1),
-        _row("tokens/pass", tokens, figures.tokens_per_pass_course, columns, 1, most_tokens),
-        _row("k", whole(figures.last_k), figures.k_course, columns, 0, longest),
+        _row("acceptance", acceptance, figures.acceptance_history, columns, 0, 1),
+        _row("tokens/pass", tokens, figures.tokens_per_pass_history, columns, 1, most_tokens),
+        _row("k", whole(figures.last_k), figures.k_history, columns, 0, longest),
         muted(f"expected {expected} · measured {measured}"),
         Content(),
     ]

@@ -90,9 +90,9 @@ def _second_line(figures: PanelFigures, state: EngineState, width: int) -> Conte
         room -= beside
     columns = min(room // 2 - 1, _LONGEST)
     if columns >= _SHORTEST:
-        top = max((2.0, *figures.tokens_per_pass_course))
-        shown[0] += _drawn(sparkline(figures.acceptance_course, columns, 0, 1), columns)
-        shown[1] += _drawn(sparkline(figures.tokens_per_pass_course, columns, 1, top), columns)
+        top = max((2.0, *figures.tokens_per_pass_history))
+        shown[0] += _drawn(sparkline(figures.acceptance_history, columns, 0, 1), columns)
+        shown[1] += _drawn(sparkline(figures.tokens_per_pass_history, columns, 1, top), columns)
     return _joined(shown)
 
 

@@ -22,7 +22,7 @@ from app.chat.gate import clean
 from app.chat.store import MOST_FOUND, Store, Summary
 from app.chat.store_search import words_of
 from app.errors import SpecchatError
-from app.session.keeper import Keeper
+from app.session.autosave import Autosave
 from app.tui.dialogs.dialogue import Dialogue
 from app.tui.sessions.listing import MARK, Row, SessionList, heading
 
@@ -85,10 +85,10 @@ class SessionsScreen(Dialogue[str | None]):
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text("utf-8")
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "close")]
 
-    def __init__(self, keeper: Keeper, folder: Path | None = None) -> None:
+    def __init__(self, autosave: Autosave, folder: Path | None = None) -> None:
         """folder: where exports go, None for the working one."""
         super().__init__()
-        self._keeper = keeper
+        self._autosave = autosave
         self._folder = folder
         self._deleted: list[Summary] = []
         self._renaming: Summary | None = None
@@ -104,7 +104,7 @@ class SessionsScreen(Dialogue[str | None]):
                 yield Static(id="count", markup=False)
             yield Static(id="heading", markup=False)
             with Vertical(id="body"):
-                yield SessionList(self._keeper.identity)
+                yield SessionList(self._autosave.identity)
                 yield TitleEditor(id="editor")
             yield Static(id="empty", markup=False)
             yield Static(id="said", markup=False)
@@ -113,7 +113,7 @@ class SessionsScreen(Dialogue[str | None]):
     def opened(self) -> None:
         self.query_one(Filter).focus()
         self.query_one("#count", Static).update("loading …")
-        self._refill(keep=self._keeper.identity)
+        self._refill(keep=self._autosave.identity)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """What cannot be done is not offered."""
@@ -180,7 +180,7 @@ class SessionsScreen(Dialogue[str | None]):
                 self._when_filled(act) if newest else act()
             self.refresh_bindings()
 
-        asked = self._keeper.ask(look)
+        asked = self._autosave.ask(look)
         self.run_worker(fill())
 
     async def _answer(self, asked: Future[Answered]) -> Answered | None:
@@ -240,7 +240,7 @@ class SessionsScreen(Dialogue[str | None]):
         self._with_chosen(self._delete)
 
     def _delete(self, chosen: Summary) -> None:
-        if chosen.identity == self._keeper.identity:
+        if chosen.identity == self._autosave.identity:
             self._say("This session is open: open or begin another before you delete it.", problem=True)
             return
 
@@ -249,7 +249,7 @@ class SessionsScreen(Dialogue[str | None]):
             key = "u" if isinstance(self.focused, SessionList) else "Ctrl+Z"
             self._say(f"Deleted “{_short(chosen.title)}” · {key} to undo")
 
-        self._refill(change=self._keeper.ask(lambda store: store.delete(chosen.identity)), done=done)
+        self._refill(change=self._autosave.ask(lambda store: store.delete(chosen.identity)), done=done)
 
     def action_undo(self) -> None:
         """Bring back what was deleted last."""
@@ -259,7 +259,7 @@ class SessionsScreen(Dialogue[str | None]):
         if not self._deleted:
             return
         last = self._deleted.pop()
-        change = self._keeper.ask(lambda store: store.undelete(last.identity))
+        change = self._autosave.ask(lambda store: store.undelete(last.identity))
         self._refill(last.identity, change, lambda: self._say(f"“{_short(last.title)}” is back."))
 
     def action_export(self) -> None:
@@ -277,7 +277,7 @@ class SessionsScreen(Dialogue[str | None]):
             if written is not None:
                 self._say(f"Written to {clean(str(written))}")
 
-        asked = self._keeper.ask(export)
+        asked = self._autosave.ask(export)
         self.run_worker(tell())
 
     # Renaming ---------------------------------------------------------------------------------------
@@ -301,7 +301,7 @@ class SessionsScreen(Dialogue[str | None]):
         session, title = self._renaming, self.query_one(TitleEditor).value
         self.action_keep_title()
         if session is not None:
-            self._refill(session.identity, self._keeper.rename(session.identity, title))
+            self._refill(session.identity, self._autosave.rename(session.identity, title))
 
     @on(TitleEditor.Left)
     def action_keep_title(self) -> None:

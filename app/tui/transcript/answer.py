@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from app.chat.conversation import Answer
-from app.chat.earned import sentence
+from app.chat.gain import gain_sentence
 from app.chat.gate import clean
-from app.chat.thinking import Part, split
+from app.chat.thinking import ReplyPart, split
 from app.process.events import Step
 from app.tui.numbers import counted
 from app.tui.transcript.colouring import OriginStyler, TokenSpans, legend
@@ -35,7 +35,7 @@ _CUT_SHORT = ("length", "context", "crashed")
 class _Section:
     """A part on the screen. text: its lines, None for a thought that was never unfolded."""
 
-    part: Part
+    part: ReplyPart
     lines: list[Line] = field(default_factory=list)
     text: MarkdownLines | None = None
 
@@ -53,7 +53,7 @@ class AnswerLines:
         self.lines: list[Line] = []
         self.streaming = answer is None or answer.end is None
         self._answer = answer
-        self._spans = TokenSpans(answer.pieces, answer.origins, answer.ghosts) if answer else TokenSpans()
+        self._spans = TokenSpans(answer.pieces, answer.origins, answer.rejected) if answer else TokenSpans()
         # Wrong colours would be worse than none.
         self._traceable = self._spans.text.startswith(self.text) if answer else True
         self._state = ""
@@ -68,7 +68,7 @@ class AnswerLines:
     @cached_property
     def _summary(self) -> str:
         """What speculation gave this answer; computed once, as it looks at every token."""
-        return sentence(self._answer) if self._answer else ""
+        return gain_sentence(self._answer) if self._answer else ""
 
     def reading(self, done: int, total: int) -> None:
         """The model has read `done` of `total` tokens of the prompt."""
@@ -87,7 +87,7 @@ class AnswerLines:
 
     def extend(self, options: RenderOptions) -> None:
         """Render what was added, at the cost of the new text only."""
-        parts = split(self.text, growing=self.streaming)
+        parts = split(self.text, streaming=self.streaming)
         kept = [section.part for section in self._sections]
         if len(parts) < len(kept) or any(
             (old.kind, old.start) != (new.kind, new.start) or (index + 1 < len(kept) and old != new)
@@ -120,7 +120,7 @@ class AnswerLines:
         self._sections.clear()
         self.extend(options)
 
-    def _extend(self, index: int, part: Part, options: RenderOptions) -> None:
+    def _extend(self, index: int, part: ReplyPart, options: RenderOptions) -> None:
         section = self._sections[index]
         section.part = part
         palette, block = options.palette, f"part {index}"
@@ -151,7 +151,7 @@ class AnswerLines:
         struck = options.palette.rejected if options.level == 2 else None
         return OriginStyler(self._spans, options.theme, struck)
 
-    def _thought_head(self, index: int, part: Part, unfolded: bool, options: RenderOptions) -> Line:
+    def _thought_head(self, index: int, part: ReplyPart, unfolded: bool, options: RenderOptions) -> Line:
         words = counted(len(self.text[part.start : part.end].split()), "word")
         verb = "thinking," if part.open and self.streaming else "thought for"
         sign, does = ("▾", "folds") if unfolded else ("▸", "unfolds")

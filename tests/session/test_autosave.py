@@ -12,17 +12,17 @@ import pytest
 from app.chat.conversation import Answer, Conversation, Question
 from app.chat.store import Store
 from app.errors import SpecchatError
-from app.session.keeper import Keeper
+from app.session.autosave import Autosave
 
 
 class Window:
-    """A keeper, and what it told."""
+    """A autosave, and what it told."""
 
     def __init__(self, path: Path) -> None:
         self.told: list[str] = []
         self.news = Event()
-        self.keeper = Keeper(path, self._tell)
-        self.keeper.start()
+        self.autosave = Autosave(path, self._tell)
+        self.autosave.start()
 
     def _tell(self, sentence: str) -> None:
         if sentence:
@@ -32,14 +32,14 @@ class Window:
     def settle(self) -> None:
         """All that was asked is done, what was tried once more too."""
         for _ in range(2):
-            self.keeper.ask(lambda store: None).result()
+            self.autosave.ask(lambda store: None).result()
 
 
 @pytest.fixture
 def window(tmp_path: Path) -> Iterator[Window]:
     made = Window(tmp_path / "sessions.db")
     yield made
-    made.keeper.close()
+    made.autosave.close()
 
 
 @pytest.fixture
@@ -59,23 +59,23 @@ def test_what_waits_is_written_to_its_own_chat_in_its_newest_state(
     window: Window, other: sqlite3.Connection, tmp_path: Path
 ) -> None:
     """Else: a reply that grows beside a busy window piles up writes, or ends up in the next chat."""
-    keeper = window.keeper
+    autosave = window.autosave
     first, second = asked("first"), asked("second")
     other.execute("BEGIN IMMEDIATE")
     for length in range(100):
-        keeper.keep(first.answered(Answer("word " * length)), "m")
-    title = keeper.title
-    keeper.begin_another()
-    keeper.keep(second, "m")
-    done = keeper.ask(lambda store: None)
-    assert not done.done() and (title, keeper.title) == ("first", "second")
+        autosave.keep(first.answered(Answer("word " * length)), "m")
+    title = autosave.title
+    autosave.begin_another()
+    autosave.keep(second, "m")
+    done = autosave.ask(lambda store: None)
+    assert not done.done() and (title, autosave.title) == ("first", "second")
     other.execute("ROLLBACK")
     done.result()
-    store = Store.open(tmp_path / "sessions.db")
+    store = Store(tmp_path / "sessions.db")
     saved = {each.title: store.load(each.identity) for each in store.summaries()}
     store.close()
     assert saved["first"].conversation == first.answered(Answer("word " * 99))
-    assert saved["second"].conversation == second and keeper.identity == saved["second"].identity
+    assert saved["second"].conversation == second and autosave.identity == saved["second"].identity
     # The first state may have been taken to be written before the second came.
     assert saved["first"].revision <= 2
 
@@ -88,7 +88,7 @@ def test_what_another_program_held_up_is_tried_again(tmp_path: Path, monkeypatch
     window.settle()
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    window.keeper.keep(asked("first"), "m")
+    window.autosave.keep(asked("first"), "m")
     assert window.news.wait(10)
     other.execute("ROLLBACK")
     window.settle()
@@ -97,8 +97,8 @@ def test_what_another_program_held_up_is_tried_again(tmp_path: Path, monkeypatch
     assert "not kept yet: another program" in first and second == "Chats are kept again."
     # Held until the end: it is said, and the end comes.
     other.execute("BEGIN IMMEDIATE")
-    window.keeper.keep(asked("first").answered(Answer("end")), "m")
-    said = window.keeper.close()
+    window.autosave.keep(asked("first").answered(Answer("end")), "m")
+    said = window.autosave.close()
     assert said is not None and "held by another program" in said and str(tmp_path / "first.md") in said
     assert "end" in (tmp_path / "first.md").read_text("utf-8")
     other.close()
@@ -106,10 +106,10 @@ def test_what_another_program_held_up_is_tried_again(tmp_path: Path, monkeypatch
 
 def test_closing_writes_what_waits(tmp_path: Path) -> None:
     """Else: the last second of a chat is lost."""
-    keeper = Window(tmp_path / "sessions.db").keeper
-    keeper.keep(asked("last"), "m")
-    assert keeper.close() is None
-    store = Store.open(tmp_path / "sessions.db")
+    autosave = Window(tmp_path / "sessions.db").autosave
+    autosave.keep(asked("last"), "m")
+    assert autosave.close() is None
+    store = Store(tmp_path / "sessions.db")
     latest = store.latest()
     assert latest is not None and latest.conversation == asked("last")
     store.close()
@@ -117,17 +117,17 @@ def test_closing_writes_what_waits(tmp_path: Path) -> None:
 
 def test_closing_does_not_wait_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else: the terminal does not come back while an index of years is made."""
-    monkeypatch.setattr("app.session.keeper._CLOSING_SECONDS", 0.01)
+    monkeypatch.setattr("app.session.autosave._CLOSING_SECONDS", 0.01)
     endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n"
     window = Window(tmp_path / "sessions.db")
     window.settle()
-    keeper = window.keeper
-    search = keeper.ask(lambda store: store._connection.execute(endless).fetchall())
-    keeper.keep(asked("last"), "m")
-    assert keeper.close() is None
+    autosave = window.autosave
+    search = autosave.ask(lambda store: store._connection.execute(endless).fetchall())
+    autosave.keep(asked("last"), "m")
+    assert autosave.close() is None
     with pytest.raises(sqlite3.OperationalError, match="interrupted"):
         search.result()
-    store = Store.open(tmp_path / "sessions.db")
+    store = Store(tmp_path / "sessions.db")
     assert [each.title for each in store.summaries()] == ["last"]
     store.close()
 
@@ -137,32 +137,32 @@ def test_a_store_that_cannot_be_used_is_told_once_and_used_when_it_can(tmp_path:
     folder = tmp_path / "folder"
     folder.write_text("in the way")
     window = Window(folder / "sessions.db")
-    keeper = window.keeper
+    autosave = window.autosave
     for text in ("a", "b"):
-        keeper.keep(asked(text), "m")
+        autosave.keep(asked(text), "m")
     with pytest.raises(SpecchatError, match="cannot be kept"):
-        keeper.resume("").result()
+        autosave.resume("").result()
     folder.unlink()
     with pytest.raises(SpecchatError, match="no chat to resume"):
-        keeper.resume("").result()
-    keeper.keep(asked("c"), "m")
-    saved = keeper.resume("").result()
+        autosave.resume("").result()
+    autosave.keep(asked("c"), "m")
+    saved = autosave.resume("").result()
     assert saved.conversation == asked("c") and saved.title == "a"
     assert len(window.told) == 2 and window.told[0].startswith("Chats are not kept")
-    assert keeper.close() is None
+    assert autosave.close() is None
 
 
 def test_two_windows_on_one_chat_harm_neither(window: Window, tmp_path: Path) -> None:
     """Else: one window overwrites what the other was told."""
-    mine = window.keeper
+    mine = window.autosave
     mine.keep(asked("a"), "m")
     window.settle()
     theirs = Window(tmp_path / "sessions.db")
-    assert theirs.keeper.go_on(theirs.keeper.resume("a").result()) == asked("a")
-    theirs.keeper.keep(asked("a").answered(Answer("theirs")), "m")
+    assert theirs.autosave.go_on(theirs.autosave.resume("a").result()) == asked("a")
+    theirs.autosave.keep(asked("a").answered(Answer("theirs")), "m")
     theirs.settle()
-    theirs.keeper.rename(theirs.keeper.identity or "", "renamed").result()
-    assert theirs.keeper.title == "renamed"
+    theirs.autosave.rename(theirs.autosave.identity or "", "renamed").result()
+    assert theirs.autosave.title == "renamed"
     mine.keep(asked("a").answered(Answer("mine")), "m")
     window.settle()
     assert mine.title == "a (this window)" and len(window.told) == 1
@@ -172,4 +172,4 @@ def test_two_windows_on_one_chat_harm_neither(window: Window, tmp_path: Path) ->
         "renamed": "theirs",
         "a (this window)": "mine",
     }
-    theirs.keeper.close()
+    theirs.autosave.close()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.chat.conversation import Answer, End, Figures
-from app.chat.earned import sentence
+from app.chat.gain import gain_sentence
 
 # Pieces of twelve words, and the origins of those that lookup and the draft wrote.
 TEXT = (" the", " cat", " sat", " on", " the", " mat", " and", " saw", " the", " dog", " run", " off")
@@ -63,7 +63,7 @@ def drafted(name: str, count: int) -> tuple[str, ...]:
 )
 def test_the_sentence(made: Answer, said: str) -> None:
     """Else: a gain, a loss or a share of words that were not there."""
-    assert sentence(made) == said
+    assert gain_sentence(made) == said
 
 
 def test_what_a_reply_goes_on_from_is_not_counted() -> None:
@@ -72,10 +72,10 @@ def test_what_a_reply_goes_on_from_is_not_counted() -> None:
     whole = Answer(
         "", (), ("old ", "words ", *TEXT), ("lookup", "lookup", *LOOKUP), (), "length", made.figures
     )
-    assert sentence(whole) == "Lookup wrote 8 of 12 words: 2.0× faster."
+    assert gain_sentence(whole) == "Lookup wrote 8 of 12 words: 2.0× faster."
 
 
 def test_a_foreign_name_is_one_clean_line() -> None:
     """Else: a copied chat acts on the terminal by what it calls a proposer."""
-    said = sentence(answer(2.0, ("x\x1b[2J\ny",) * 12))
+    said = gain_sentence(answer(2.0, ("x\x1b[2J\ny",) * 12))
     assert said == "X[2J y wrote 12 of 12 words: 2.0× faster."
