@@ -19,14 +19,15 @@ class Commands:
         self._link = link
         self._deliver = deliver
         self._number = self._run = 0
-        self._running = False
+        # Whether an engine is there, as far as is known.
+        self.running = False
         # What has not ended yet, by its number.
         self.open: dict[int, Task] = {}
 
     def send(self, command: Task) -> int:
         """Send a command; its number, which the event that ends it will carry."""
-        if not self._running:
-            self._running = True
+        if not self.running:
+            self.running = True
             self._run += 1
             self._link.start(partial(self._hear, self._run))
         self._number += 1
@@ -41,7 +42,7 @@ class Commands:
 
     def give_up(self) -> None:
         """Start another engine for the next command."""
-        self._running = False
+        self.running = False
 
     def ended(self, event: Event) -> Task | None:
         """The command that this event ends, which is open no longer."""
@@ -50,7 +51,7 @@ class Commands:
     def died(self, event: Crashed) -> bool:
         """Whether it is this engine that died: the news may come after another was started."""
         if event.run == self._run:
-            self._running = False
+            self.running = False
         return event.run == self._run
 
     def _hear(self, run: int, event: Event) -> None:

@@ -156,7 +156,8 @@ class EngineControl(ABC):
             self._break_off("cancelled", events.Cancelled(self.state.identity))
         self.load, self.loaded = load, None
         self.engine = EngineState("loading", what)
-        self._enter(LoadingModel(self._commands.send(Load(load, died)), then, bool(died)))
+        fresh = not self._commands.running
+        self._enter(LoadingModel(self._commands.send(Load(load, died)), then, bool(died), begun=fresh))
 
     def _send_to_model(self, command: SetProposer | SetK | SetDraft) -> int:
         """Send what needs a model. What is chosen before there is one goes along with the next reply."""
@@ -178,6 +179,8 @@ class EngineControl(ABC):
         command = self._commands.ended(event)
         match event:
             case events.LoadProgress():
+                if isinstance(self.state, LoadingModel):
+                    self.state = replace(self.state, begun=True)
                 self._show(EngineState("loading", event.what, event.share))
             case events.Noted():
                 self._view.say(event.sentence, "note")
@@ -236,7 +239,8 @@ class EngineControl(ABC):
         if isinstance(before, LoadingModel) and not before.died and is_native(event.reason):
             self._load(self.load, "the model once more", died=event.reason)
             return
-        restart = not isinstance(before, (LoadingModel, Stopped))
+        unheard = isinstance(before, LoadingModel) and not before.begun
+        restart = unheard or not isinstance(before, (LoadingModel, Stopped))
         if restart:
             self._load(self.load, "the engine")
         else:

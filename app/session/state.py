@@ -11,7 +11,8 @@ While questions wait for a reply or a comparison, Esc first gives them back. Whe
 PATIENCE_SECONDS after Esc, the next Esc starts it again.
 
 In every state, another model or other settings lead to LoadingModel; what came of a reply is kept. So does
-the engine's death: where it died of loading, other settings are tried once, and then it is Stopped.
+the engine's death: where it died of loading, other settings are tried once, and then it is Stopped. An engine
+that had died before it began to load is only started again.
 
 A state names the command that it waits for. That command ends in exactly one event (see process/endings.py),
 and only that event, or the engine's death, ends the state.
@@ -39,11 +40,16 @@ class Ready:
 
 @dataclass(frozen=True, slots=True)
 class LoadingModel:
-    """A model is being loaded. died: an engine died of loading it, and other settings are tried."""
+    """A model is being loaded.
+
+    died: an engine died of loading it, and other settings are tried. begun: whether this engine surely had
+    the command, as it was started for it or has told of progress; else it may have died before.
+    """
 
     identity: int
     then: Next = "nothing"
     died: bool = False
+    begun: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from app.process.events import (
     Counted,
     Crashed,
     Event,
+    LoadProgress,
     Shortened,
     Switched,
     TooLong,
@@ -384,3 +385,21 @@ def test_the_gauge_is_of_what_would_be_sent_now() -> None:
     desk.tell(Counted(number, 77))
     assert desk.chat.figures.used == 77
     assert finished([]).reason == "stop"
+
+
+def test_an_engine_that_died_before_it_began_to_load_is_started_again() -> None:
+    """Else: a model that is chosen at the moment of a death is never loaded."""
+    desk = Desk()
+    desk.chat.use_model(LoadSettings("other.gguf"))
+    desk.tell(KILLED)
+    assert desk.engine.starts == 2 and desk.engine.load.settings.name == "other.gguf"
+    # This engine was started for the model: whatever kills it may do so for ever.
+    desk.tell(KILLED)
+    assert desk.engine.starts == 2 and isinstance(desk.chat.state, Stopped)
+    desk.chat.use_model(LoadSettings("other.gguf"))
+    desk.tell(LOADED)
+    assert isinstance(desk.chat.state, Ready)
+    desk.chat.use_model(LoadSettings("large.gguf"))
+    desk.tell(LoadProgress("large.gguf", 0.5))
+    desk.tell(KILLED)
+    assert isinstance(desk.chat.state, Stopped)
