@@ -27,3 +27,8 @@ def _replacement(match: re.Match[str]) -> str:
     if "\ud800" <= character <= "\udfff":
         return "\ufffd"
     return "\n" if character in "\u2028\u2029" else ""
+
+
+def one_line(text: str) -> str:
+    """`text` clean and on one line, each run of white space a single space."""
+    return " ".join(clean(text).split())

@@ -1,5 +1,5 @@
-"""Everything a person can do from the chat, once: bindings, palette, help, slash commands and README's
-table of keys are all made from this table."""
+"""Everything a person can do in the chat. Keys, palette, help, slash commands and README's table of keys
+are made from this table."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from app.settings.values import ThemeName
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """name: of the method action_<name> of the app, and in the settings' [keys].
+    """One thing to do. `SpecchatApp` says by the same names how each is done.
 
-    keys: the default ones, comma separated, "" for none; laptops, tmux, macOS and terminals take some for
-    themselves. short: label at the foot of the screen, "" to stay out of it. slash: the word after / that
-    does the same. takes: what may follow that word, as the method's argument; choices: all that it can be,
+    name: also the one in the settings' [keys]. keys: the default ones, comma separated, "" for none; laptops,
+    tmux, macOS and terminals keep some for themselves. short: label in the footer, "" to stay out of it.
+    slash: the command that does the same. takes: what may follow that command; choices: all that it can be,
     where these are few.
     """
 

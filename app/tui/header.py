@@ -7,15 +7,15 @@ from textual.content import Content
 from textual.reactive import reactive
 from textual.widget import Widget
 
-from app.chat.gate import clean
+from app.chat.gate import one_line
 
 
-class Header(Widget):
-    """One line; the title gives way where there is no room."""
+class ChatHeader(Widget):
+    """One line; the title is cut where there is no room."""
 
     ALLOW_SELECT = False
     DEFAULT_CSS = """
-    Header {
+    ChatHeader {
         height: 1;
         background: $background;
         color: $muted;
@@ -27,8 +27,8 @@ class Header(Widget):
 
     def show(self, model: str, title: str) -> None:
         """The model's name with where it runs, "" before it is known, and the title, "" for none."""
-        self.model = " ".join(clean(model).split())
-        self.title = " ".join(clean(title).split())
+        self.model = one_line(model)
+        self.title = one_line(title)
 
     def render(self) -> RenderResult:
         left = Content.assemble(

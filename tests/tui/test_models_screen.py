@@ -21,9 +21,9 @@ from app.models.catalogue import Part
 from app.models.hub import downloaded, hub_of
 from app.models.row import Draft, Listing, Partner, Room, Row
 from app.models.transfer import Progress
-from app.process.messages import Cancel, Done, FindModels, Load, Models
+from app.process.messages import Cancel, Done, Failed, FindModels, Load, Models
 from app.settings.values import LoadSettings, Settings
-from app.tui.models.drawing import files, line, widths
+from app.tui.models.drawing import ColumnWidths, files, line
 from app.tui.models.screen import ModelChoice, ModelScreen, arranged
 from app.tui.theme import THEMES
 from tests.models.hub_server import Fault, Gate, HubServer, hub_server
@@ -104,7 +104,7 @@ def run(body: Body, size: tuple[int, int] = (80, 24), listing: Listing | None = 
         async with app.run_test(size=size) as pilot:
             await pilot.pause()
             if listing is not None:
-                app.picker.show(listing)
+                app.picker.take(Models(listing))
                 await pilot.pause()
             await body(app, pilot)
             await pilot.pause()
@@ -128,7 +128,7 @@ def test_it_opens_before_the_models_are_known() -> None:
 
     async def body(app: Host, pilot: Pilot[None]) -> None:
         assert "looking for models" in app.text
-        app.picker.show(ALL)
+        app.picker.take(Models(ALL))
         await pilot.pause()
         assert "looking for models" not in app.text and "org/mine-GGUF" in app.text
 
@@ -225,7 +225,7 @@ def test_nothing_matches_and_there_is_no_list() -> None:
     async def body(app: Host, pilot: Pilot[None]) -> None:
         await pilot.press(*"zzz", "enter")
         assert "Nothing matches" in app.text
-        app.picker.fail("It [b]cannot\x07 be.")
+        app.picker.take(Failed(1, "It [b]cannot\x07 be."))
         assert app.said() == "It [b]cannot be."
 
     assert run(body).answers == []
@@ -240,10 +240,9 @@ def test_a_fault_in_the_own_catalogue_is_said() -> None:
 
 def test_names_that_are_too_long_lose_their_publisher_first() -> None:
     row = Row("publisher/Some-Model-Name-8B-GGUF", "x", "/x", 1)
-    narrow, wide = widths([row], 60), widths([row], 150)
-    assert "  …/Some-Model-Name" in line(row, False, narrow).plain
-    assert "publisher/Some-Model-Name-8B-GGUF" in line(row, False, wide).plain
-    assert len(line(row, False, narrow).plain) <= 60
+    narrow, wide = (line(row, False, ColumnWidths.of([row]), columns).plain for columns in (60, 150))
+    assert "  …/Some-Model-Name" in narrow and len(narrow) <= 60
+    assert "publisher/Some-Model-Name-8B-GGUF" in wide
 
 
 def test_progress_does_not_jump() -> None:
