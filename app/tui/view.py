@@ -15,7 +15,6 @@ from app.process.messages import (
     Event,
     Failed,
     Models,
-    Step,
 )
 from app.tui.dialogs.dialogue import Awaited, Dialogue
 from app.tui.dialogues import Dialogues
@@ -35,6 +34,10 @@ class PaneView:
     def __init__(self, window: ChatWindow, dialogues: Dialogues) -> None:
         self._window = window
         self.say = window.say
+        self.answer_grows = window.transcript.extend
+        self.answer_ends = window.transcript.end_answer
+        self.prompt_is_read = window.transcript.reading
+        self.gives_back = window.prompt.take_back
         self.too_long = dialogues.too_long
         self.context_is_full = dialogues.context_is_full
         self.asks = dialogues.asks
@@ -55,15 +58,6 @@ class PaneView:
         self._window.transcript.begin_answer(begun)
         self._window.prompt.busy("reply")
 
-    def answer_grows(self, steps: tuple[Step, ...]) -> None:
-        self._window.transcript.extend(steps)
-
-    def prompt_is_read(self, done: int, total: int) -> None:
-        self._window.transcript.reading(done, total)
-
-    def answer_ends(self, answer: Answer) -> None:
-        self._window.transcript.end_answer(answer)
-
     def conversation_changed(self) -> None:
         conversation = self._window.chat.conversation
         self._window.starters.offer(not conversation.exchanges)
@@ -73,9 +67,6 @@ class PaneView:
 
     def queue_changed(self) -> None:
         self._window.prompt.show_waiting(self._window.chat.queued)
-
-    def gives_back(self, questions: tuple[Question, ...]) -> None:
-        self._window.prompt.take_back(questions)
 
     def count(self, attachment: int, text: str) -> None:
         """Have an attachment's tokens counted."""

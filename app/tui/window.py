@@ -16,6 +16,7 @@ from textual.containers import Vertical
 from textual.geometry import Size
 from textual.message import Message
 from textual.screen import Screen
+from textual.widgets import Static
 
 from app.chat.conversation import Conversation
 from app.chat.gate import clean
@@ -34,7 +35,6 @@ from app.tui.panel.panel import SpeculationPanel
 from app.tui.panel.strip import SpeculationStrip
 from app.tui.prompt import history
 from app.tui.prompt.area import PromptArea
-from app.tui.small import TooSmall
 from app.tui.starters.starters import Starters
 from app.tui.theme import THEMES
 from app.tui.transcript.answer import Keys
@@ -114,7 +114,7 @@ class ChatWindow(App[None], inherit_bindings=False):
         self.main = Box(self.column, self.aside, id="main")
         self.band = Box(self.strip, id="band")
         self.foot = Box(self.prompt, KeyFooter(show_command_palette=False, compact=True), id="foot")
-        self.small = TooSmall(id="small")
+        self.small = Static(id="small")
         self.keeper = Keeper(options.folder / "sessions.db", self._told)
         # What to print once the terminal is given back.
         self.farewell: str | None = None
@@ -148,6 +148,7 @@ class ChatWindow(App[None], inherit_bindings=False):
         small = width < SMALLEST[0] or height < SMALLEST[1]
         wide, low = width >= WIDE, height < LOW
         panel = self.panel_wanted if wide else self.panel_over
+        self.small.update(f"This terminal has {width} × {height} cells.\nMake it larger: 80 × 24 is good.")
         if self.small.display and not small:
             # What is hidden loses the focus.
             self.call_after_refresh(self.prompt.focus_editor)

@@ -13,6 +13,7 @@ from textual.content import Content
 from textual.widgets import OptionList
 
 from app.chat.gate import one_line
+from app.models.pull import readable
 from app.process.messages import Candidate, Drafts, Event, Failed
 from app.tui.dialogs.dialogue import Awaited
 from app.tui.dialogs.lines import QUIET, LazyLines, fit
@@ -101,7 +102,7 @@ def _line(candidate: Candidate, columns: int) -> Content:
     if not candidate.path:
         return Content(f"  {candidate.name}")
     state = "loaded" if candidate.loaded else "does not fit" if candidate.problem else "fits"
-    size, state = (_size(candidate.bytes), state) if candidate.bytes else ("", "")
+    size, state = (readable(candidate.bytes), state) if candidate.bytes else ("", "")
     first = Content.assemble(
         ("● " if candidate.loaded else "  ", "$accent"),
         (fit(one_line(candidate.name), columns - 2 - _SIZE - _STATE), QUIET if candidate.problem else ""),
@@ -110,7 +111,3 @@ def _line(candidate: Candidate, columns: int) -> Content:
     reason = "" if candidate.loaded else one_line(candidate.problem or "")
     below = Content(reason).wrap(columns - 4) if reason else []
     return Content("\n").join([first, *(Content.assemble("    ", each).stylize(QUIET) for each in below)])
-
-
-def _size(count: int) -> str:
-    return f"{count / 1e9:.2f} GB" if count >= 1e9 else f"{count / 1e6:.0f} MB"

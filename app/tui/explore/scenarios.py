@@ -136,7 +136,8 @@ def start_from(
     name: str,
 ) -> Start:
     """Begin with what is given, called `name`, and with examples in place of what is not (None)."""
-    presets, first = PRESETS, PRESETS[0]
+    presets: tuple[Preset, ...] = PRESETS
+    first = presets[0]
     if alpha is not None or draft_cost is not None:
         cost = first.draft_cost if draft_cost is None else min(max(draft_cost, 0.0), 1.0)
         first = Preset(

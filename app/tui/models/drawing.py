@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len
@@ -100,45 +100,33 @@ def about(row: Row, loaded: bool) -> str:
     """What is known of a model, in a few lines of plain text."""
     if row.problem is not None:
         return one_line(row.problem)
-    return "\n".join(filter(None, (" · ".join(_facts(row)), _drafting(row), _warning(row, loaded))))
-
-
-def _facts(row: Row) -> Iterator[str]:
-    if row.title and one_line(row.title) != row.name:
-        yield one_line(row.title)
-    if row.parameters:
-        yield f"{readable_count(row.parameters)} parameters"
-    if row.architecture:
-        yield one_line(row.architecture)
-    if row.memory_kind:
-        yield f"{one_line(row.memory_kind)} memory"
-    if row.origin:
-        yield one_line(row.origin)
-    if not row.path and row.parts:
-        yield "not here"
-    if row.licence:
-        yield one_line(row.licence)
-    if row.unverified:
-        yield "never checked against the hub"
+    facts = (
+        row.title if row.title and one_line(row.title) != row.name else "",
+        f"{readable_count(row.parameters)} parameters" if row.parameters else "",
+        row.architecture,
+        f"{row.memory_kind} memory" if row.memory_kind else "",
+        row.origin,
+        "not on this disk" if not row.path and row.parts else "",
+        row.licence,
+        "never checked against the hub" if row.unverified else "",
+    )
+    warning = row.room.remark if row.room and not loaded else None
+    lines = (" · ".join(filter(None, facts)), _drafting(row), warning)
+    return "\n".join(one_line(line) for line in lines if line)
 
 
 def _drafting(row: Row) -> str:
     """What could guess ahead for it."""
     partner = row.partner
     if not row.path:
-        return f"guesses ahead: {one_line(partner.words)}" if partner else ""
+        return f"comes with the draft {partner.words}" if partner else ""
     if partner and row.lacks_draft:
-        size = readable(partner.size)
-        return f"its draft {one_line(partner.words)} ({size}) is not here: Ctrl+D downloads it"
-    names = [one_line(each.name) for each in row.fitting]
+        return f"its draft {partner.words} ({readable(partner.size)}) is not here: Ctrl+D downloads it"
+    names = [each.name for each in row.fitting]
     if not names:
         return "no draft for it is here; lookup needs none"
     more = f" and {len(names) - _MOST_DRAFTS} more" if len(names) > _MOST_DRAFTS else ""
     return f"drafts that fit: {', '.join(names[:_MOST_DRAFTS])}{more}"
-
-
-def _warning(row: Row, loaded: bool) -> str:
-    return one_line(row.room.remark) if row.room and row.room.remark and not loaded else ""
 
 
 def question(row: Row) -> str:
