@@ -66,7 +66,6 @@ def bindings(overrides: Mapping[str, str]) -> list[Binding]:
             bound_action(action.name),
             action.short,
             show=bool(action.short),
-            key_display=shown_key(key),
             # With Alt, terminals send the character too, and a text would take it in.
             priority=key in _TAKEN or key.startswith("alt+"),
             tooltip=action.summary,
@@ -123,6 +122,11 @@ def shown_key(key: str) -> str:
     # It may be anybody's text, where a wrong key of the settings is told to its writer.
     name = clean(name) if len(name) > 1 and base not in _FUNCTION else name.upper()
     return "+".join([*(modifier.capitalize() for modifier in sorted(modifiers, key=_order)), name])
+
+
+def footer_key(binding: Binding) -> str:
+    """How a footer names a key: a letter alone as it is typed."""
+    return binding.key_display or (binding.key if len(binding.key) == 1 else shown_key(binding.key))
 
 
 def shown_keys(keys: Iterable[str]) -> str:

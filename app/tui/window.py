@@ -29,7 +29,7 @@ from app.settings.values import Settings
 from app.tui.clipboard import copy
 from app.tui.foot import KeyFooter
 from app.tui.header import ChatHeader
-from app.tui.keys import bindings, keys_in_force, shown_keys
+from app.tui.keys import bindings, footer_key, keys_in_force, shown_keys
 from app.tui.options import ChatOptions
 from app.tui.panel.panel import SpeculationPanel
 from app.tui.panel.strip import SpeculationStrip
@@ -136,6 +136,9 @@ class ChatWindow(App[None], inherit_bindings=False):
 
     def get_default_screen(self) -> Screen[None]:
         return self.chat_screen
+
+    def get_key_display(self, binding: Binding) -> str:
+        return footer_key(binding)
 
     def compose(self) -> ComposeResult:
         yield from (self.top, self.main, self.band, self.foot, self.small)

@@ -32,11 +32,17 @@ class Picker(Dialogue[Result], Generic[Item, Result]):
         Binding("escape", "leave", "close"),
     ]
 
-    def __init__(self, title: str, placeholder: str) -> None:
+    def __init__(
+        self,
+        title: str,
+        placeholder: str,
+        line: type[Input] = Input,
+        options: type[OptionList] = OptionList,
+    ) -> None:
         super().__init__()
         self._heading = title
-        self.input = Input(placeholder=placeholder, select_on_focus=False)
-        self.options = OptionList(markup=False)
+        self.input = line(placeholder=placeholder, select_on_focus=False)
+        self.options = options(markup=False)
         self.items: tuple[Item | None, ...] = ()
 
     def compose(self) -> ComposeResult:

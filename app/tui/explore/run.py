@@ -17,6 +17,7 @@ from app.errors import UsageError
 from app.settings.file import read_settings, settings_path
 from app.tui.explore.scenarios import LONGEST, read_curves
 from app.tui.explore.screen import ExploreScreen
+from app.tui.keys import footer_key
 from app.tui.theme import THEMES
 
 
@@ -34,6 +35,9 @@ class ExploreApp(App[None]):
         # The screen's styles name variables that only these themes have.
         self.theme = THEMES[theme].name
         self._only = screen
+
+    def get_key_display(self, binding: Binding) -> str:
+        return footer_key(binding)
 
     async def on_mount(self) -> None:
         # Keys come only when it stands.

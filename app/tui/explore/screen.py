@@ -47,11 +47,11 @@ class ExploreScreen(Dialogue[None]):
     HORIZONTAL_BREAKPOINTS = [(0, "-slim"), (78, "-narrow"), (124, "-wide")]  # noqa: RUF012 - Textual's
     VERTICAL_BREAKPOINTS = [(0, "-low"), (36, "-tall")]  # noqa: RUF012 - Textual's
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("space", "run", "run/pause", key_display="Space"),
+        Binding("space", "run", "run/pause"),
         Binding("n", "one", "one"),
         Binding("r", "restart", "again"),
         Binding("m", "given", "measured"),
-        Binding("escape", "dismiss", "close", key_display="Esc"),
+        Binding("escape", "dismiss", "close"),
     ]
 
     def __init__(

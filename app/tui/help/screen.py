@@ -30,7 +30,7 @@ class HelpScreen(Dialogue[None]):
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text("utf-8")
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (124, "-wide")]  # noqa: RUF012 - declared by Textual
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss", "close", key_display="Esc"),
+        Binding("escape", "dismiss", "close"),
         Binding("f1", "dismiss", show=False),
     ]
 

@@ -41,7 +41,7 @@ class SessionList(OptionList):
         Binding("d,delete,ctrl+d", "screen.delete", "delete"),
         Binding("e,ctrl+e", "screen.export", "export"),
         Binding("u,ctrl+z", "screen.undo", "undo"),
-        Binding("slash", "screen.filter", "search", key_display="/"),
+        Binding("slash", "screen.filter", "search"),
     ]
 
     class Scrolled(Message):

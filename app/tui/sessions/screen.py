@@ -43,6 +43,21 @@ _NONE_FOUND = (
 )
 
 
+class SearchLine(Input, inherit_bindings=False):
+    """The line that searches. The keys of the list work from here too, letters aside."""
+
+    # Before the line's own, which would decide their order in the footer.
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("enter", "screen.choose", "open"),
+        Binding("f2", "screen.rename", "rename"),
+        Binding("ctrl+d", "screen.delete", "delete"),
+        Binding("ctrl+e", "screen.export", "export"),
+        Binding("ctrl+z", "screen.undo", "undo"),
+        Binding("tab", "screen.list", "list"),
+        *Input.BINDINGS,
+    ]
+
+
 class TitleEditor(Input):
     """A title being changed, over the one in the list."""
 
@@ -65,21 +80,10 @@ class SessionsScreen(Picker[FoundSession, str | None]):
     """Gives the identity of the session to open, None to stay with the one that is open."""
 
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text("utf-8")
-    # With priority, as the line takes some of these keys. The list has letters for them too.
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "screen.choose", "open", priority=True),
-        Binding("f2", "screen.rename", "rename", priority=True),
-        Binding("ctrl+d", "screen.delete", "delete", priority=True),
-        Binding("ctrl+e", "screen.export", "export", priority=True),
-        Binding("ctrl+z", "screen.undo", "undo", priority=True),
-        Binding("tab", "screen.list", "list"),
-        Binding("tab", "screen.filter", show=False),
-    ]
 
     def __init__(self, keeper: Keeper, folder: Path | None = None) -> None:
         """folder: where exports go, None for the working one."""
-        super().__init__("Sessions", "search titles, questions and answers")
-        self.options = SessionList(markup=False)
+        super().__init__("Sessions", "search titles, questions and answers", SearchLine, SessionList)
         self._keeper = keeper
         self._folder = folder
         self._deleted: list[Summary] = []
@@ -105,8 +109,6 @@ class SessionsScreen(Picker[FoundSession, str | None]):
         """What cannot be done is not offered; while a title is edited only its own keys act."""
         if self._renaming is not None:
             return action in ("save_title", "keep_title")
-        if action in ("list", "filter") and (self.focused is self.options) == (action == "list"):
-            return False
         if self._typing is not None or self._then is not None:
             return True
         if action == "undo":

@@ -53,8 +53,8 @@ class KeyList(OptionList):
     """Every action with its keys. Enter asks for another key, Delete goes back to the default."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "select", "new key", key_display="Enter"),
-        Binding("delete,backspace", "reset", "default key", key_display="Del"),
+        Binding("enter", "select", "new key"),
+        Binding("delete,backspace", "reset", "default key"),
     ]
 
     class Changed(Message):

@@ -42,8 +42,8 @@ class SettingsScreen(Dialogue[Settings | None]):
 
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text("utf-8")
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+s", "save", "save", key_display="Ctrl+S", priority=True),
-        Binding("escape", "leave", "close", key_display="Esc"),
+        Binding("ctrl+s", "save", "save", priority=True),
+        Binding("escape", "leave", "close"),
     ]
 
     def __init__(
