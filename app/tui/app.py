@@ -39,7 +39,7 @@ from app.tui.transcript.code_blocks import code_blocks, parser
 from app.tui.transcript.colouring import LEVELS, Level
 from app.tui.transcript.transcript import Transcript
 from app.tui.view import FIGURES_SECONDS, PaneView
-from app.tui.window import WIDE, ChatWindow, wishes
+from app.tui.window import WIDE, ChatWindow, generation_settings
 
 
 class SpecchatApp(ChatWindow, inherit_bindings=False):
@@ -64,7 +64,7 @@ class SpecchatApp(ChatWindow, inherit_bindings=False):
             deliver=self._deliver,
             keep=self.keep,
             load=self.settings.model.command(),
-            wishes=wishes(self.settings),
+            wishes=generation_settings(self.settings),
             proposer=self.settings.speculation.proposer,
             k=self.settings.speculation.k,
         )
@@ -139,10 +139,10 @@ class SpecchatApp(ChatWindow, inherit_bindings=False):
         gc.set_threshold(20_000, 20, 100)
         gc.enable()
         self.set_interval(FIGURES_SECONDS, self.view.tick)
-        self.keeper.start()
+        self.autosave.start()
         self.chat.show(Conversation(system=self.settings.chat.system))
         if self.options.resume is not None:
-            self.open_chat(self.keeper.resume(self.options.resume))
+            self.open_chat(self.autosave.resume(self.options.resume))
         for notice in self.options.notices:
             self.say(notice, "warning")
         self.chat.start()
@@ -159,7 +159,7 @@ class SpecchatApp(ChatWindow, inherit_bindings=False):
 
     def on_unmount(self) -> None:
         self._link.close()
-        self.farewell = self.keeper.close()
+        self.farewell = self.autosave.close()
 
     # Messages of the terminal, the panes and the engine -------------------------------------
 

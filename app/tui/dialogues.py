@@ -186,10 +186,10 @@ class Dialogues:
         window = self._window
 
         def chosen(identity: str | None) -> None:
-            if identity is not None and identity != window.keeper.identity:
-                window.open_chat(window.keeper.ask(lambda store: store.load(identity)))
+            if identity is not None and identity != window.autosave.identity:
+                window.open_chat(window.autosave.ask(lambda store: store.load(identity)))
 
-        window.push_screen(SessionsScreen(window.keeper), chosen)
+        window.push_screen(SessionsScreen(window.autosave), chosen)
 
     def export(self, argument: str) -> None:
         """Write the conversation to a Markdown file: at a path, or named after the title."""
@@ -199,7 +199,7 @@ class Dialogues:
         if not window.chat.conversation.exchanges:
             window.say("There is nothing to export yet.")
             return
-        title = window.keeper.title or "chat"
+        title = window.autosave.title or "chat"
         text = markdown(title, window.model_name, window.chat.conversation)
         self._write(Path(argument or file_name(title)), text)
 
@@ -207,7 +207,7 @@ class Dialogues:
         """Write a picture of the screen: at a path, or named after the title."""
         from app.chat.export import file_name
 
-        title = self._window.keeper.title or "specchat"
+        title = self._window.autosave.title or "specchat"
         path = Path(argument or Path(file_name(title)).with_suffix(".svg"))
         self._write(path, self._window.export_screenshot(title=title))
 

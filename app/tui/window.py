@@ -115,7 +115,7 @@ class ChatWindow(App[None], inherit_bindings=False):
         self.band = Box(self.strip, id="band")
         self.foot = Box(self.prompt, KeyFooter(show_command_palette=False, compact=True), id="foot")
         self.small = Static(id="small")
-        self.keeper = Keeper(options.folder / "sessions.db", self._told)
+        self.autosave = Keeper(options.folder / "sessions.db", self._told)
         # What to print once the terminal is given back.
         self.farewell: str | None = None
         self.keys = keys_in_force(self.settings.keys)
@@ -184,7 +184,7 @@ class ChatWindow(App[None], inherit_bindings=False):
         gpus = self.chat.loaded.gpus if self.chat.loaded else ()
         more = f" and {len(gpus) - 1} more" if len(gpus) > 1 else ""
         place = f" on {gpus[0]}{more}" if gpus else ""
-        self.header.show(f"{self.models}{place}", self.keeper.title)
+        self.header.show(f"{self.models}{place}", self.autosave.title)
 
     def say(self, text: str, kind: str = "information") -> None:
         """Say this: "error" and "note" in the transcript, "information" and "warning" over it for a while."""
@@ -204,14 +204,14 @@ class ChatWindow(App[None], inherit_bindings=False):
 
     def keep(self, conversation: Conversation) -> None:
         """Have the conversation stored; where that fails the chat goes on, and the person is told once."""
-        self.keeper.keep(conversation, self.model_name)
+        self.autosave.keep(conversation, self.model_name)
         self.show_header()
 
     def new_chat(self) -> None:
         """Begin another conversation."""
         if not self._refuse_while_opening() and not self._refuse_while_busy():
             self.prompt.leave_edit()
-            self.keeper.begin_another()
+            self.autosave.begin_another()
             self.chat.show(Conversation(system=self.settings.chat.system))
             self.show_header()
             self.prompt.focus_editor()
@@ -230,7 +230,7 @@ class ChatWindow(App[None], inherit_bindings=False):
             self.say(str(error), "warning")
         else:
             if not self._refuse_while_busy():
-                self.chat.show(self.keeper.go_on(saved))
+                self.chat.show(self.autosave.go_on(saved))
         self.show_header()
         early, self._early = self._early, None
         for act in early or ():
@@ -280,7 +280,7 @@ class ChatWindow(App[None], inherit_bindings=False):
         self.use_keys()
         same = settings.look.drafts == before.look.drafts
         self.use_colours(self.transcript.colours[0] if same else LEVELS[settings.look.drafts])
-        self.chat.wishes = wishes(settings)
+        self.chat.wishes = generation_settings(settings)
         if settings.speculation.proposer != before.speculation.proposer:
             self.chat.speculation.set_proposer(settings.speculation.proposer)
         if settings.speculation.k != before.speculation.k:
@@ -314,7 +314,7 @@ class ChatWindow(App[None], inherit_bindings=False):
         self.transcript.name_keys(Keys(*named))
 
 
-def wishes(settings: Settings) -> Wishes:
+def generation_settings(settings: Settings) -> Wishes:
     """How the settings have the next reply made."""
     sampling = settings.sampling
     return Wishes(sampling.for_engine(), sampling.seed, sampling.max_tokens)

@@ -47,7 +47,7 @@ class Chatting:
 
     async def stored(self) -> None:
         """Let what was asked of the store be done, and reach the screen."""
-        await asyncio.wrap_future(self.app.keeper.ask(lambda store: None))
+        await asyncio.wrap_future(self.app.autosave.ask(lambda store: None))
         await self.settle()
 
     async def until(self, condition: Callable[[], bool], seconds: float = 4.0) -> None:

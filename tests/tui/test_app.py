@@ -398,7 +398,7 @@ def test_a_store_that_is_held_holds_up_nothing(tmp_path: Path) -> None:
             await chat.ask("New")
             chat.engine.reply("It is", " answered.")
             await chat.settle()
-            waiting = chat.app.keeper.ask(lambda store: None)
+            waiting = chat.app.autosave.ask(lambda store: None)
             assert "It is answered." in chat.text and "New" in chat.text.splitlines()[0]
             await chat.press("f8", *"ol")
             await chat.until(lambda: "loading" in chat.text)
@@ -407,12 +407,12 @@ def test_a_store_that_is_held_holds_up_nothing(tmp_path: Path) -> None:
             assert not waiting.done() and [each.title for each in store.summaries()] == ["Old"]
             other.execute("ROLLBACK")
             await chat.until(lambda: "Yes." in chat.text)
-            assert "It is answered." not in chat.text and chat.app.keeper.identity == old.identity
+            assert "It is answered." not in chat.text and chat.app.autosave.identity == old.identity
             assert [each.title for each in store.summaries()] == ["New", "Old"]
         async with chatting(tmp_path, resume="Old") as chat:
             other.execute("BEGIN EXCLUSIVE")
             chat.app.keep(chat.app.chat.conversation.asked(Question("Old")))
-            chat.app.open_chat(chat.app.keeper.resume("New"))
+            chat.app.open_chat(chat.app.autosave.resume("New"))
             await chat.ask("For the new one")
             assert "It is answered." not in chat.text
             other.execute("ROLLBACK")

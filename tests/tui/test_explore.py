@@ -120,8 +120,8 @@ def test_the_mean_closes_in_on_what_is_expected() -> None:
     """Else: the two figures that stand side by side never meet."""
     simulation = Simulation(0.8, 6, seed=1)
     steps = 0
-    while simulation.pace:
-        simulation.play(simulation.pace)
+    while simulation.batch:
+        simulation.play(simulation.batch)
         steps += 1
     assert simulation.rounds == ENOUGH
     assert steps < 600

@@ -71,7 +71,7 @@ def run(
             await listed(pilot, screen)
             await body(pilot)
             await pilot.pause()
-            screen._keeper.close()
+            screen._autosave.close()
         return app.chosen
 
     return asyncio.run(using())

@@ -209,14 +209,14 @@ class Walk(RuleBasedStateMachine):
 
         async def step() -> None:
             await self.until(self.idle, "it does not end")
-            await asyncio.wrap_future(self.app.keeper.ask(lambda store: None))
-            self.meant.add(self.app.keeper.identity)
+            await asyncio.wrap_future(self.app.autosave.ask(lambda store: None))
+            self.meant.add(self.app.autosave.identity)
 
         self.run(step())
         before, self.stored = self.stored, self.chats()
         changed = {each for each in before if before[each] != self.stored.get(each)}
         assert changed <= self.meant, (changed, self.meant)
-        self.meant = {self.app.keeper.identity}
+        self.meant = {self.app.autosave.identity}
         prompt, chat = self.app.prompt, self.app.chat
         here = f"{self.stored} {chat.queued} {chat.conversation} {prompt.draft} {prompt._aside}"
         assert [word for word in self.words if word not in here] == []
@@ -265,7 +265,7 @@ class Walk(RuleBasedStateMachine):
 
     @invariant()
     def what_is_on_the_screen_may_change(self) -> None:
-        self.meant.add(self.app.keeper.identity)
+        self.meant.add(self.app.autosave.identity)
 
     def teardown(self) -> None:
         try:
@@ -292,7 +292,7 @@ class Walk(RuleBasedStateMachine):
             return last is not None and last.answer is not None and self.idle()
 
         await self.until(answered, "no answer")
-        assert self.app.keeper.identity is not None
+        assert self.app.autosave.identity is not None
 
 
 @pytest.mark.parametrize("part", range(PARTS))

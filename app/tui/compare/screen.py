@@ -40,7 +40,7 @@ from app.tui.dialogs.lines import Picture
 WIDE = 110
 _ENDED = {ComparisonEnded: "done", Cancelled: "stopped", Failed: "failed"}
 _FORMATS = {"md": as_markdown, "json": as_json, "svg": as_svg}
-_HINT = "Each proposer answers the same prompt with the same seed, block by block in turn."
+_HINT = "Every proposer answers the same prompt with the same seed; they take turns."
 _TOO_EARLY = "Nothing is measured yet: wait for the first reply."
 
 
@@ -110,7 +110,7 @@ class CompareScreen(Dialogue[None]):
         self._folder = folder or Path.cwd()
         self._compared: tuple[Compared, ...] = ()
         # The last news of each reply, and the texts.
-        self._growing: dict[str, Comparing] = {}
+        self._progress: dict[str, Comparing] = {}
         self._texts: dict[str, str] = {}
         self._latest = ""
         self._left: float | None = None
@@ -150,7 +150,7 @@ class CompareScreen(Dialogue[None]):
         """What the engine tells of the comparison."""
         if isinstance(event, Comparing):
             name = self._latest = event.proposer
-            self._growing[name] = event
+            self._progress[name] = event
             self._texts[name] = self._texts.get(name, "") + clean(event.text)
             self._left = event.left
         elif isinstance(event, Compared):
@@ -216,33 +216,33 @@ class CompareScreen(Dialogue[None]):
 
     def _figures(self, name: str, row: Row | None) -> str:
         """A column's tokens per second, seconds of decoding, and what they come to."""
-        growing = self._growing.get(name)
-        if growing is None or not growing.seconds:
+        so_far = self._progress.get(name)
+        if so_far is None or not so_far.seconds:
             return "could not run" if row and row.problem else "waiting" if self._ended is None else "not run"
-        told = f"{rate(growing.tokens / growing.seconds)} tok/s · {growing.seconds:.1f} s"
-        ratio = self._ratio(growing) if row is None or row.problem else speedup(row)
+        told = f"{rate(so_far.tokens / so_far.seconds)} tok/s · {so_far.seconds:.1f} s"
+        ratio = self._ratio(so_far) if row is None or row.problem else speedup(row)
         return told if ratio == "–" else f"{told} · {ratio}"
 
-    def _ratio(self, growing: Comparing) -> str:
+    def _ratio(self, so_far: Comparing) -> str:
         """The speed of a reply so far over that of the plain one so far."""
-        plain = self._growing.get("off")
-        if plain is None or not plain.tokens or not growing.seconds:
+        plain = self._progress.get("off")
+        if plain is None or not plain.tokens or not so_far.seconds:
             return "–"
-        speed = growing.tokens / growing.seconds
-        ratio = times_plain((growing.proposer,), growing.drafted, speed, plain.seconds / plain.tokens)
+        speed = so_far.tokens / so_far.seconds
+        ratio = times_plain((so_far.proposer,), so_far.drafted, speed, plain.seconds / plain.tokens)
         return "–" if ratio is None else f"{ratio:.2f}×"
 
     def _lines(self, rows: dict[str, Row]) -> list[Content]:
         lines = [Content.styled(line(HEADINGS), "$muted")]
         for name in self._proposers:
-            row, growing = rows.get(name), self._growing.get(name)
+            row, so_far = rows.get(name), self._progress.get(name)
             if row is not None:
                 lines.append(Content.styled(line(cells(row)), "$muted" if row.outcome == "failed" else ""))
                 continue
             speed, ratio, said = "–", "–", "waiting" if self._ended is None else "not run"
-            if growing is not None and growing.seconds:
-                speed, ratio = rate(growing.tokens / growing.seconds), self._ratio(growing)
-                said = f"{growing.tokens} token{'s' * (growing.tokens != 1)}"
+            if so_far is not None and so_far.seconds:
+                speed, ratio = rate(so_far.tokens / so_far.seconds), self._ratio(so_far)
+                said = f"{so_far.tokens} token{'s' * (so_far.tokens != 1)}"
             runs = name == self._latest and self._ended is None
             lines.append(
                 Content.styled(line((name, speed, ratio, "–", "–", said)), "$accent" if runs else "$muted")

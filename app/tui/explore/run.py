@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code. Raises SpecchatError before the screen is taken."""
     parser = Parser(
         prog="specchat explore",
-        description="Shows why speculation is fast, and where it is not: with sliders, and with dice.",
+        description="Shows when speculation is fast, with sliders and simulated rounds.",
     )
     add = parser.add_argument
     add("--alpha", type=_share, metavar="A", help="odds that a drafted token is accepted, 0 to 1")

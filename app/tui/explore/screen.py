@@ -1,4 +1,4 @@
-"""Why speculation is fast: sliders, rounds played with dice, and the speedup that theory expects of them."""
+"""Why speculation is fast: sliders, simulated rounds, and the speedup that theory expects."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _NAME = 13
 
 
 class ExploreScreen(Dialogue[None]):
-    """Sliders for what makes speculation fast or slow, and what theory and dice say of it. Esc closes it.
+    """Sliders for what makes speculation fast or slow, beside what theory and simulation make of it.
 
     alpha: odds of acceptance. k: draft length. measured: seconds of a pass by width, on this machine.
     draft_cost: what it takes to draft one token, in plain passes. Those that are given are called `name`;
@@ -178,11 +178,11 @@ class ExploreScreen(Dialogue[None]):
         self.query_one(selector, LabelledField).position = position
 
     def _step(self) -> None:
-        pace = self._simulation.pace
-        if self._runs and self.stands and self.is_current and pace:
-            self._simulation.play(pace)
+        batch = self._simulation.batch
+        if self._runs and self.stands and self.is_current and batch:
+            self._simulation.play(batch)
             self._steps += 1
-            each_round = pace <= _FOLLOWED or not self._simulation.pace
+            each_round = batch <= _FOLLOWED or not self._simulation.batch
             if each_round or self._steps % 4 == 0:
                 self._redraw("rounds")
             if each_round or self._steps % 2 == 0:
@@ -200,7 +200,7 @@ class ExploreScreen(Dialogue[None]):
         for name in names:
             self.query_one(f"#{name}").refresh()
         running = "rounds run" if self._runs else "paused"
-        said = running if self._simulation.pace else f"{ENOUGH:,} rounds are enough"
+        said = running if self._simulation.batch else f"{ENOUGH:,} rounds are enough"
         self.query_one("#dialog").border_subtitle = said
 
     def _draw_chart(self, width: int, height: int, theme: str) -> Text:

@@ -81,10 +81,10 @@ class SessionsScreen(Picker[FoundSession, str | None]):
 
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text("utf-8")
 
-    def __init__(self, keeper: Keeper, folder: Path | None = None) -> None:
+    def __init__(self, autosave: Keeper, folder: Path | None = None) -> None:
         """folder: where exports go, None for the working one."""
         super().__init__("Sessions", "search titles, questions and answers", SearchLine, SessionList)
-        self._keeper = keeper
+        self._autosave = autosave
         self._folder = folder
         self._deleted: list[Summary] = []
         self._renaming: Summary | None = None
@@ -103,7 +103,7 @@ class SessionsScreen(Picker[FoundSession, str | None]):
     def opened(self) -> None:
         self.input.focus()
         self.query_one("#dialog").border_subtitle = "loading …"
-        self._refill(keep=self._keeper.identity)
+        self._refill(keep=self._autosave.identity)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """What cannot be done is not offered; while a title is edited only its own keys act."""
@@ -169,7 +169,7 @@ class SessionsScreen(Picker[FoundSession, str | None]):
                 self._when_filled(act) if newest else act()
             self.refresh_bindings()
 
-        asked = self._keeper.ask(look)
+        asked = self._autosave.ask(look)
         self.run_worker(fill())
 
     async def _answer(self, asked: Future[Answered]) -> Answered | None:
@@ -185,7 +185,7 @@ class SessionsScreen(Picker[FoundSession, str | None]):
         at = min(next(kept, self.options.highlighted or 0), len(found) - 1)
         self._height = 2 if words else 1
         self.fill(
-            lines(found, words, self._keeper.identity),
+            lines(found, words, self._autosave.identity),
             found[at : at + 1],
             _NONE_FOUND if words else _NONE_YET,
         )
@@ -224,7 +224,7 @@ class SessionsScreen(Picker[FoundSession, str | None]):
         self._with_chosen(self._delete)
 
     def _delete(self, chosen: Summary) -> None:
-        if chosen.identity == self._keeper.identity:
+        if chosen.identity == self._autosave.identity:
             self.say("This session is open. Open another or begin a new one, then delete it.", problem=True)
             return
 
@@ -233,7 +233,7 @@ class SessionsScreen(Picker[FoundSession, str | None]):
             key = "u" if self.focused is self.options else "Ctrl+Z"
             self.say(f"Deleted “{cut(chosen.title, _TITLE)}” · {key} to undo")
 
-        self._refill(change=self._keeper.ask(lambda store: store.delete(chosen.identity)), done=done)
+        self._refill(change=self._autosave.ask(lambda store: store.delete(chosen.identity)), done=done)
 
     def action_undo(self) -> None:
         """Bring back what was deleted last."""
@@ -243,7 +243,7 @@ class SessionsScreen(Picker[FoundSession, str | None]):
         if not self._deleted:
             return
         last = self._deleted.pop()
-        change = self._keeper.ask(lambda store: store.undelete(last.identity))
+        change = self._autosave.ask(lambda store: store.undelete(last.identity))
         self._refill(last.identity, change, lambda: self.say(f"“{cut(last.title, _TITLE)}” is back."))
 
     def action_export(self) -> None:
@@ -261,7 +261,7 @@ class SessionsScreen(Picker[FoundSession, str | None]):
             if written is not None:
                 self.say(f"Written to {written}")
 
-        asked = self._keeper.ask(export)
+        asked = self._autosave.ask(export)
         self.run_worker(tell())
 
     # Renaming ---------------------------------------------------------------------------------------
@@ -285,7 +285,7 @@ class SessionsScreen(Picker[FoundSession, str | None]):
         session, title = self._renaming, self.query_one(TitleEditor).value
         self.action_keep_title()
         if session is not None:
-            self._refill(session.identity, self._keeper.rename(session.identity, title))
+            self._refill(session.identity, self._autosave.rename(session.identity, title))
 
     @on(TitleEditor.Left)
     def action_keep_title(self) -> None:
