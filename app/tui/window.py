@@ -13,13 +13,14 @@ from typing import ClassVar, Literal
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingsMap, BindingType
 from textual.containers import Vertical
+from textual.content import Content
 from textual.geometry import Size
 from textual.message import Message
 from textual.screen import Screen
 from textual.widgets import Static
 
 from app.chat.conversation import Conversation
-from app.chat.gate import clean
+from app.chat.gate import clean, one_line
 from app.chat.store import Saved
 from app.errors import SpecchatError
 from app.models.naming import with_draft
@@ -27,8 +28,8 @@ from app.session.chat import Chat, Wishes
 from app.session.keeper import Keeper
 from app.settings.values import Settings
 from app.tui.clipboard import copy
+from app.tui.dialogs.lines import LazyLines, fit
 from app.tui.foot import KeyFooter
-from app.tui.header import ChatHeader
 from app.tui.keys import bindings, footer_key, keys_in_force, shown_keys
 from app.tui.options import ChatOptions
 from app.tui.panel.panel import SpeculationPanel
@@ -101,7 +102,9 @@ class ChatWindow(App[None], inherit_bindings=False):
         # The panes' styles name variables that only these themes have.
         self.theme = THEMES[self.settings.look.theme].name
         self.chat_screen = ChatScreen(id="chat")
-        self.header = ChatHeader(id="header")
+        # The model with where it runs, and the chat's title; "" where there is none.
+        self._heading = ("", "")
+        self.header = Static(LazyLines(self._header_line, 1), id="header")
         self.transcript = Transcript(id="transcript")
         self.panel = SpeculationPanel(id="panel")
         self.strip = SpeculationStrip(id="strip")
@@ -184,7 +187,16 @@ class ChatWindow(App[None], inherit_bindings=False):
         gpus = self.chat.loaded.gpus if self.chat.loaded else ()
         more = f" and {len(gpus) - 1} more" if len(gpus) > 1 else ""
         place = f" on {gpus[0]}{more}" if gpus else ""
-        self.header.show(f"{self.models}{place}", self.autosave.title)
+        heading = one_line(f"{self.models}{place}"), one_line(self.autosave.title)
+        if heading != self._heading:
+            self._heading = heading
+            self.header.refresh()
+
+    def _header_line(self, columns: int) -> Content:
+        model, title = self._heading
+        left = Content.assemble(("specchat", "bold $accent"), f" · {model}" if model else "")
+        room = max(0, columns - left.cell_length - 2)
+        return Content.assemble(left, "  ", fit(title, room, right=True))
 
     def say(self, text: str, kind: str = "information") -> None:
         """Say this: "error" and "note" in the transcript, "information" and "warning" over it for a while."""
