@@ -11,7 +11,6 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.events import Click
-from textual.message import Message
 from textual.widgets import OptionList
 
 from app.chat.store import Summary
@@ -43,14 +42,6 @@ class SessionList(OptionList):
         Binding("u,ctrl+z", "screen.undo", "undo"),
         Binding("slash", "screen.filter", "search"),
     ]
-
-    class Scrolled(Message):
-        """Other lines are seen than before."""
-
-    def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Tell who has put something over a line."""
-        super().watch_scroll_y(old_value, new_value)
-        self.post_message(self.Scrolled())
 
     def on_click(self, event: Click) -> None:
         # Textual's own would open at the first click.

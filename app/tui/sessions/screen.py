@@ -11,8 +11,7 @@ from typing import ClassVar, TypeVar
 from textual import on
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
-from textual.events import Blur, Resize
-from textual.message import Message
+from textual.events import DescendantBlur, Resize
 from textual.timer import Timer
 from textual.widget import Widget
 from textual.widgets import Input, Static
@@ -67,13 +66,18 @@ class TitleEditor(Input):
         Binding("tab,shift+tab", "screen.keep_title", show=False),
     ]
 
-    class Left(Message):
-        """The focus went elsewhere."""
 
-    def on_blur(self, _event: Blur) -> None:
-        # Another window of the desktop is no reason to throw away what was typed.
-        if self.app.app_focus:
-            self.post_message(self.Left())
+def _on_highlighted(act: Callable[[SessionsScreen, Summary], None]) -> Callable[[SessionsScreen], None]:
+    """An action on the session that is highlighted in the list of what was typed last."""
+
+    def action(screen: SessionsScreen) -> None:
+        def with_it() -> None:
+            if (chosen := screen.highlighted) is not None:
+                act(screen, chosen.summary)
+
+        screen.when_filled(with_it)
+
+    return action
 
 
 class SessionsScreen(Picker[FoundSession, str | None]):
@@ -103,6 +107,7 @@ class SessionsScreen(Picker[FoundSession, str | None]):
     def opened(self) -> None:
         self.input.focus()
         self.query_one("#dialog").border_subtitle = "loading …"
+        self.watch(self.options, "scroll_y", self._place_editor)
         self._refill(keep=self._autosave.identity)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -166,7 +171,7 @@ class SessionsScreen(Picker[FoundSession, str | None]):
                 self._show(rows, words, keep)
             for act in then:
                 # What changes the list has the next key wait again; but not for what was typed after it.
-                self._when_filled(act) if newest else act()
+                self.when_filled(act) if newest else act()
             self.refresh_bindings()
 
         asked = self._autosave.ask(look)
@@ -192,7 +197,7 @@ class SessionsScreen(Picker[FoundSession, str | None]):
         self.query_one("#list").display = self.query_one("#heading").display = bool(found)
         self.query_one("#dialog").border_subtitle = _count(len(found), bool(words))
 
-    def _when_filled(self, act: Callable[[], None]) -> None:
+    def when_filled(self, act: Callable[[], None]) -> None:
         """Do this to the list of what was typed last, not to an older one."""
         if self._typing is not None:
             self._search()
@@ -213,17 +218,16 @@ class SessionsScreen(Picker[FoundSession, str | None]):
 
     def action_move(self, how: str) -> None:
         """Move through the list while the search has the focus."""
-        self._when_filled(lambda: super(SessionsScreen, self).action_move(how))
+        self.when_filled(lambda: super(SessionsScreen, self).action_move(how))
 
-    def action_choose(self) -> None:
-        """Open the highlighted session."""
-        self._with_chosen(lambda chosen: self.dismiss(chosen.identity))
+    @_on_highlighted
+    def action_choose(self, chosen: Summary) -> None:
+        """Open the session."""
+        self.dismiss(chosen.identity)
 
-    def action_delete(self) -> None:
-        """Delete the highlighted session, which can be undone; not the one that is open."""
-        self._with_chosen(self._delete)
-
-    def _delete(self, chosen: Summary) -> None:
+    @_on_highlighted
+    def action_delete(self, chosen: Summary) -> None:
+        """Delete the session, which can be undone; not the one that is open."""
         if chosen.identity == self._autosave.identity:
             self.say("This session is open. Open another or begin a new one, then delete it.", problem=True)
             return
@@ -237,20 +241,19 @@ class SessionsScreen(Picker[FoundSession, str | None]):
 
     def action_undo(self) -> None:
         """Bring back what was deleted last."""
-        self._when_filled(self._undo)
 
-    def _undo(self) -> None:
-        if not self._deleted:
-            return
-        last = self._deleted.pop()
-        change = self._autosave.ask(lambda store: store.undelete(last.identity))
-        self._refill(last.identity, change, lambda: self.say(f"“{cut(last.title, _TITLE)}” is back."))
+        def undo() -> None:
+            if self._deleted:
+                last = self._deleted.pop()
+                change = self._autosave.ask(lambda store: store.undelete(last.identity))
+                self._refill(last.identity, change, lambda: self.say(f"“{cut(last.title, _TITLE)}” is back."))
 
-    def action_export(self) -> None:
-        """Write the highlighted session to a new Markdown file."""
-        self._with_chosen(self._export)
+        self.when_filled(undo)
 
-    def _export(self, chosen: Summary) -> None:
+    @_on_highlighted
+    def action_export(self, chosen: Summary) -> None:
+        """Write the session to a new Markdown file."""
+
         def export(store: Store) -> Path:
             saved = store.load(chosen.identity)
             path = (self._folder or Path.cwd()) / file_name(saved.title)
@@ -266,11 +269,9 @@ class SessionsScreen(Picker[FoundSession, str | None]):
 
     # Renaming ---------------------------------------------------------------------------------------
 
-    def action_rename(self) -> None:
-        """Change the title of the highlighted session, where it stands."""
-        self._with_chosen(self._rename)
-
-    def _rename(self, chosen: Summary) -> None:
+    @_on_highlighted
+    def action_rename(self, chosen: Summary) -> None:
+        """Change the title of the session, where it stands."""
         self._renaming = chosen
         self.options.scroll_to_highlight()
         editor = self.query_one(TitleEditor)
@@ -287,7 +288,12 @@ class SessionsScreen(Picker[FoundSession, str | None]):
         if session is not None:
             self._refill(session.identity, self._autosave.rename(session.identity, title))
 
-    @on(TitleEditor.Left)
+    @on(DescendantBlur)
+    def _left(self, event: DescendantBlur) -> None:
+        # Another window of the desktop is no reason to throw away what was typed.
+        if isinstance(event.widget, TitleEditor) and self.app.app_focus:
+            self.action_keep_title()
+
     def action_keep_title(self) -> None:
         """Leave the title as it was."""
         editor = self.query_one(TitleEditor)
@@ -302,24 +308,12 @@ class SessionsScreen(Picker[FoundSession, str | None]):
     def _resized(self) -> None:
         self.call_after_refresh(self._place_editor)
 
-    @on(SessionList.Scrolled)
     def _place_editor(self) -> None:
         if self.stands:
             editor, options = self.query_one(TitleEditor), self.options
             line = (options.highlighted or 0) * self._height - options.scroll_offset.y
             editor.styles.offset = (_BEFORE_TITLE, line)
             editor.styles.width = max(8, options.scrollable_content_region.width - _BEFORE_TITLE)
-
-    # ------------------------------------------------------------------------------------------------
-
-    def _with_chosen(self, act: Callable[[Summary], object]) -> None:
-        """Do this to the session that is highlighted in the list of what was typed last."""
-
-        def with_it() -> None:
-            if (chosen := self.highlighted) is not None:
-                act(chosen.summary)
-
-        self._when_filled(with_it)
 
 
 def _count(rows: int, searched: bool) -> str:
