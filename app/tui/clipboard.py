@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
-import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -39,27 +37,23 @@ def feed(
 ) -> bool:
     """Whether the command took the data on its standard input and ended well within `patience` seconds.
 
-    xclip, xsel and wl-copy leave a process behind that serves the clipboard: it must hold no pipe of
-    ours, or waiting for the pipe's end would wait for as long as the clipboard lives, and a session of
-    its own, or Ctrl+C in the terminal would empty the clipboard.
+    xclip, xsel and wl-copy leave a process behind that serves the clipboard. It must hold no pipe of ours, or
+    the wait for the pipe's end would never end, and it needs a session of its own, or Ctrl+C in the terminal
+    would empty the clipboard.
     """
     try:
-        process = subprocess.Popen(
+        tool = subprocess.run(
             command,
-            stdin=subprocess.PIPE,
+            input=data,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env=dict(environment),
             start_new_session=True,
+            timeout=patience,
         )
-    except OSError:
+    except (OSError, subprocess.TimeoutExpired):
         return False
-    try:
-        process.communicate(data, timeout=patience)
-    except subprocess.TimeoutExpired:
-        _end(process)
-        return False
-    return process.returncode == 0
+    return tool.returncode == 0
 
 
 def copy(
@@ -72,8 +66,7 @@ def copy(
     """Copy the text and say in a sentence how.
 
     osc52: asks the terminal, which gives no answer (Textual's App.copy_to_clipboard). Over SSH only the
-    terminal can reach the clipboard of the machine that the person sits at. Takes up to a second for
-    each tool that hangs.
+    terminal reaches the clipboard of the machine that the person sits at. A tool that hangs costs a second.
     """
     text = text.encode("utf-8", "replace").decode("utf-8")
     if not (environment.get("SSH_TTY") or environment.get("SSH_CONNECTION")):
@@ -90,13 +83,3 @@ def _suited(tool: _Tool, environment: Mapping[str, str]) -> Mapping[str, str]:
     if tool.name != "pbcopy":
         return environment
     return {name: value for name, value in environment.items() if name != "LC_ALL"} | {"LC_CTYPE": "UTF-8"}
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a tool that hangs, with what it started, and reap it."""
-    if os.name == "posix":
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-    else:
-        process.kill()
-    process.wait()

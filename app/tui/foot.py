@@ -1,4 +1,4 @@
-"""The keys at the foot of the chat, whole ones only."""
+"""The keys in the footer of the chat."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from textual.app import ComposeResult
 from textual.widget import Widget
 from textual.widgets import Footer
 
+from app.tui.keys import bound_action
 from app.tui.textual_private import FooterKey
 
-# Actions by how much they are missed where they are not named; help and the palette name all the others.
+# Actions in the order in which they get room; help and the palette name all the others.
 FIRST = (
     *("help", "stop", "next_proposer", "command_palette", "compare", "panel", "automatic_k"),
     *("drafts", "sessions", "colours", "settings"),
 )
+_PLACES = {bound_action(name): place for place, name in enumerate(FIRST)}
 
 
-class Foot(Footer):
-    """Where there is no room for all keys, those that are needed least are left out; none is cut."""
+class KeyFooter(Footer):
+    """Leaves out the keys needed least where there is no room for all, and cuts none."""
 
     def compose(self) -> ComposeResult:
         keys = list(super().compose())
@@ -40,5 +42,4 @@ class Foot(Footer):
 
 
 def _place(key: FooterKey) -> int:
-    name = key.action.removeprefix("app.")
-    return FIRST.index(name) if name in FIRST else len(FIRST)
+    return _PLACES.get(key.action, len(FIRST))

@@ -1,4 +1,4 @@
-"""Keys: the bindings made from the actions and a person's overrides, their check, and how they are shown."""
+"""The bindings made from the actions and a person's own keys, the check of those keys, and their names."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from textual.binding import Binding
 from textual.keys import format_key, key_to_character
 from textual.widgets import Input, TextArea
 
-from app.chat.gate import clean
+from app.chat.gate import clean, one_line
 from app.config.fields import nearest
 from app.tui.actions import ACTIONS, BY_NAME, Action
-
-# An action and the keys that it has now, as Textual names them.
-Entry = tuple[Action, tuple[str, ...]]
 
 _MODIFIERS = ("alt", "ctrl", "shift")
 _NAMES = {
@@ -29,7 +26,7 @@ _BASES = _MOVING | {"pageup", "pagedown", "insert"} | {f"f{number}" for number i
 _CTRL = frozenset("abcdefgklnopqrstuvwxyz") | {
     "backslash", "right_square_bracket", "circumflex_accent", "underscore",
 }  # fmt: skip
-# Keys that have a meaning of their own wherever a text is written.
+# Keys that mean something of their own wherever text is written.
 _RESERVED = {
     "enter": "it sends",
     "ctrl+m": "it is Enter to a terminal",
@@ -42,7 +39,7 @@ _RESERVED = {
     "ctrl+j": "it begins a new line",
 }
 
-# Keys that a field of text takes for itself, so that a binding behind it would never see them.
+# Keys that a text field takes for itself: a binding behind it never sees them.
 _TAKEN = {binding.key for binding in Binding.make_bindings([*TextArea.BINDINGS, *Input.BINDINGS])}
 
 
@@ -51,37 +48,36 @@ def keys_in_force(overrides: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
     return {action.name: _split(overrides.get(action.name, action.keys)) for action in ACTIONS}
 
 
-def entries(overrides: Mapping[str, str]) -> list[Entry]:
-    """Every action with its keys: what the help shows."""
-    keys = keys_in_force(overrides)
-    return [(action, keys[action.name]) for action in ACTIONS]
+def bound_action(name: str) -> str:
+    """What a key of this action is bound to.
+
+    The app does it, so that the bindings may stand on the app or on one of its screens. Textual asks bindings
+    with priority even under a dialogue where they stand on the app, but not where they stand on a screen.
+    """
+    return f"app.perform('{name}')"
 
 
 def bindings(overrides: Mapping[str, str]) -> list[Binding]:
-    """The bindings of the chat, one a key. `overrides` must be some that `check_keys` finds right.
-
-    Their actions are the app's, so that they may stand on the app or on one of its screens. Textual asks
-    bindings with priority even under a dialogue where they stand on the app, but not on another screen.
-    """
+    """The bindings of the chat, one per key. `overrides` must pass `check_keys`."""
+    keys = keys_in_force(overrides)
     return [
         Binding(
             key,
-            f"app.{action.name}",
+            bound_action(action.name),
             action.short,
             show=bool(action.short),
-            key_display=shown_key(key),
             # With Alt, terminals send the character too, and a text would take it in.
             priority=key in _TAKEN or key.startswith("alt+"),
             tooltip=action.summary,
             id=action.name,
         )
-        for action, keys in entries(overrides)
-        for key in keys
+        for action in ACTIONS
+        for key in keys[action.name]
     ]
 
 
 def check_keys(overrides: Mapping[str, str]) -> str | None:
-    """What is wrong with the overrides, as a sentence that says what to do; None where nothing is."""
+    """What is wrong with a person's own keys, as a sentence that says what to do; None if nothing is."""
     for name, keys in overrides.items():
         if name not in BY_NAME:
             near = nearest(name, BY_NAME)
@@ -123,9 +119,14 @@ def shown_key(key: str) -> str:
     """A key as people know it: ctrl+up is Ctrl+↑."""
     *modifiers, base = _normal(key).split("+")
     name = _NAMES.get(base) or format_key(base)
-    # Foreign where an override is wrong, and told to its writer.
+    # It may be anybody's text, where a wrong key of the settings is told to its writer.
     name = clean(name) if len(name) > 1 and base not in _FUNCTION else name.upper()
     return "+".join([*(modifier.capitalize() for modifier in sorted(modifiers, key=_order)), name])
+
+
+def footer_key(binding: Binding) -> str:
+    """How a footer names a key: a letter alone as it is typed."""
+    return binding.key_display or (binding.key if len(binding.key) == 1 else shown_key(binding.key))
 
 
 def shown_keys(keys: Iterable[str]) -> str:
@@ -133,21 +134,21 @@ def shown_keys(keys: Iterable[str]) -> str:
     return ", ".join(shown_key(key) for key in keys) or "–"
 
 
-def grouped(listed: Iterable[Entry]) -> dict[str, list[Entry]]:
+def grouped() -> dict[str, list[Action]]:
     """Actions by their groups: what concerns the chat first, what concerns the whole app last."""
-    groups: dict[str, list[Entry]] = {"Chat": [], "Speculation": [], "View": []}
-    for action, keys in listed:
-        groups.setdefault(action.group, []).append((action, keys))
+    groups: dict[str, list[Action]] = {"Chat": [], "Speculation": [], "View": [], "App": []}
+    for action in ACTIONS:
+        groups[action.group].append(action)
     return groups
 
 
 def keys_table() -> str:
     """The default keys as a Markdown table."""
     lines = ["| Key | Or type | What it does |", "| --- | --- | --- |"]
-    for group, members in grouped(entries({})).items():
+    for group, actions in grouped().items():
         lines.append(f"| **{group}** | | |")
-        for action, keys in members:
-            shown = ", ".join(f"`{shown_key(key)}`" for key in keys)
+        for action in actions:
+            shown = ", ".join(f"`{shown_key(key)}`" for key in _split(action.keys))
             slash = f"`{action.usage}`" if action.usage else ""
             lines.append(f"| {shown} | {slash} | {action.summary} |")
     return "\n".join(lines) + "\n"
@@ -158,7 +159,7 @@ def _split(keys: str) -> tuple[str, ...]:
 
 
 def _normal(key: str) -> str:
-    """In Textual's spelling: lower case, modifiers in order. A lone capital is Shift and its letter."""
+    """In Textual's spelling: lower case, modifiers in order. A capital alone is Shift and its letter."""
     parts = [part.strip() for part in key.strip().split("+")]
     *modifiers, base = (part.lower() if len(part) > 1 else part for part in parts)
     if modifiers:
@@ -190,4 +191,4 @@ def _sendable(modifiers: list[str], base: str) -> bool:
 
 
 def _short(text: str) -> str:
-    return " ".join(clean(text).split())[:40]
+    return one_line(text)[:40]

@@ -1,126 +1,156 @@
-"""The visual language: one accent, one family of greys, one colour an origin; dark, light, terminal.
+"""The three themes (dark, light, terminal): one accent, one family of greys, and one colour per origin.
 
-The colours of the origins are Okabe and Ito's, which stay apart for colour-blind eyes, darkened for the
-light theme; each origin differs without colours too, by its underline.
+The origins' colours are Okabe and Ito's, which colour-blind people can tell from each other, darkened for
+the light theme. Each origin also has an underline of its own, for terminals without colours.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
+from typing import Literal
 
 from rich.style import Style
 from textual.color import Color
 from textual.theme import Theme
 
-from app.colours import DARK_PAGE, LIGHT_PAGE, LOOKS, OWN
+from app.colours import DARK_PAGE, LIGHT_PAGE, LOOKS, OWN, Page
 
-DARK = Theme(
-    name="specchat-dark",
-    primary="#7fb7a8",
-    secondary="#5f8f84",
+_PREFIX = "specchat-"
+
+
+def _theme(
+    name: str,
+    page: Page,
+    *,
+    dark: bool,
+    accent: str,
+    secondary: str,
+    surface: str,
+    panel: str,
+    warning: str,
+    error: str,
+    faint: str,
+    border: str,
+    selection: str,
+) -> Theme:
+    """A theme on this page. selection: the ground of what is selected in a field."""
+    return Theme(
+        name=f"{_PREFIX}{name}",
+        primary=accent,
+        secondary=secondary,
+        accent=accent,
+        foreground=page.text,
+        background=page.ground,
+        surface=surface,
+        panel=panel,
+        success=accent,
+        warning=warning,
+        error=error,
+        dark=dark,
+        variables={
+            "muted": page.quiet,
+            "faint": faint,
+            "rule": page.rule,
+            "border": border,
+            "border-blurred": page.rule,
+            "block-cursor-background": accent,
+            "block-cursor-foreground": page.ground,
+            "input-selection-background": selection,
+            "footer-key-foreground": accent,
+            "footer-background": page.ground,
+            "footer-description-foreground": page.quiet,
+            "footer-description-background": page.ground,
+        },
+    )
+
+
+DARK = _theme(
+    "dark",
+    DARK_PAGE,
+    dark=True,
     accent="#7fb7a8",
-    foreground=DARK_PAGE.text,
-    background=DARK_PAGE.ground,
+    secondary="#5f8f84",
     surface="#1a1e22",
     panel="#22272c",
-    success="#7fb7a8",
     warning="#d8b26a",
     error="#e08070",
-    dark=True,
-    variables={
-        "muted": DARK_PAGE.quiet,
-        "faint": "#59626a",
-        "rule": DARK_PAGE.rule,
-        "border": "#39424a",
-        "border-blurred": "#2e353b",
-        "block-cursor-background": "#7fb7a8",
-        "block-cursor-foreground": "#14171a",
-        "input-selection-background": "#7fb7a8 35%",
-        "footer-key-foreground": "#7fb7a8",
-        "footer-background": "#14171a",
-        "footer-description-foreground": "#8b949c",
-        "footer-description-background": "#14171a",
-    },
+    faint="#59626a",
+    border="#39424a",
+    selection="#7fb7a8 35%",
 )
-
-LIGHT = Theme(
-    name="specchat-light",
-    primary="#2c6e60",
-    secondary="#4a8376",
+LIGHT = _theme(
+    "light",
+    LIGHT_PAGE,
+    dark=False,
     accent="#2c6e60",
-    foreground=LIGHT_PAGE.text,
-    background=LIGHT_PAGE.ground,
+    secondary="#4a8376",
     surface="#f4f3ef",
     panel="#eae8e2",
-    success="#2c6e60",
     warning="#8a6100",
     error="#b03a2a",
-    dark=False,
-    variables={
-        "muted": LIGHT_PAGE.quiet,
-        "faint": "#a3a8ab",
-        "rule": LIGHT_PAGE.rule,
-        "border": "#c7c5bd",
-        "border-blurred": "#dcdad3",
-        "block-cursor-background": "#2c6e60",
-        "block-cursor-foreground": "#fbfaf7",
-        "input-selection-background": "#2c6e60 25%",
-        "footer-key-foreground": "#2c6e60",
-        "footer-background": "#fbfaf7",
-        "footer-description-foreground": "#646c72",
-        "footer-description-background": "#fbfaf7",
-    },
+    faint="#a3a8ab",
+    border="#c7c5bd",
+    selection="#2c6e60 25%",
 )
 
 # Colours that the terminal defines; greys are its bright black.
-TERMINAL = Theme(
-    name="specchat-terminal",
-    primary="ansi_cyan",
-    secondary="ansi_cyan",
+_GREY = "ansi_bright_black"
+_TERMINAL = _theme(
+    "terminal",
+    Page("ansi_default", "ansi_default", _GREY, _GREY),
+    dark=True,
     accent="ansi_cyan",
-    foreground="ansi_default",
-    background="ansi_default",
+    secondary="ansi_cyan",
     surface="ansi_default",
     panel="ansi_default",
-    success="ansi_green",
     warning="ansi_yellow",
     error="ansi_red",
+    faint=_GREY,
+    border=_GREY,
+    selection=_GREY,
+)
+TERMINAL = replace(
+    _TERMINAL,
+    success="ansi_green",
     boost="ansi_default",
-    dark=True,
-    # Else Textual would send its own idea of these colours.
+    # Without this Textual would send its own idea of these colours.
     ansi=True,
-    variables={
+    variables=_TERMINAL.variables
+    | {
         "ansi-background": "ansi_default",
         "ansi-foreground": "ansi_default",
         "screen-selection-background": "ansi_cyan",
         "screen-selection-foreground": "ansi_black",
-        "muted": "ansi_bright_black",
-        "faint": "ansi_bright_black",
-        "rule": "ansi_bright_black",
-        "border": "ansi_bright_black",
-        "border-blurred": "ansi_bright_black",
-        "block-cursor-background": "ansi_cyan",
         "block-cursor-foreground": "ansi_black",
-        "input-selection-background": "ansi_bright_black",
-        "footer-key-foreground": "ansi_cyan",
-        "footer-background": "ansi_default",
         "footer-description-foreground": "ansi_default",
-        "footer-description-background": "ansi_default",
     },
 )
 
-# The names that settings use.
+# By the names that settings use.
 THEMES = {"dark": DARK, "light": LIGHT, "terminal": TERMINAL}
 
-# What is tinted, and how much: enough to be seen, little enough to be read on.
+# The ground and how much of an origin's colour tints it: enough to be seen, little enough to read on.
 _TINTS = {"dark": (DARK_PAGE.ground, 0.22), "light": (LIGHT_PAGE.ground, 0.16)}
 
 
-def origin_style(origin: str, theme: str) -> Style:
-    """The colour of an origin in the theme of that settings name; nothing for "plain".
+def settings_theme(name: str) -> str:
+    """The settings' name of a registered theme."""
+    return name.removeprefix(_PREFIX)
 
-    A proposer that came later than this table, such as a head, looks like "head".
-    """
+
+def grey(name: Literal["muted", "faint", "rule"], theme: str) -> Style:
+    """One of the theme's quiet colours. theme: as the settings name it, here and below."""
+    return Style(color=THEMES[theme].variables[name].removeprefix("ansi_"))
+
+
+def accent(theme: str) -> Style:
+    """The theme's accent, in bold."""
+    return Style(color=(THEMES[theme].accent or "").removeprefix("ansi_"), bold=True)
+
+
+def origin_style(origin: str, theme: str) -> Style:
+    """The colour of an origin; none for "plain". Proposers that have no colour here take that of heads."""
     if origin in ("plain", "off", "auto"):
         return Style()
     look = LOOKS.get(origin, LOOKS["head"])
@@ -129,10 +159,10 @@ def origin_style(origin: str, theme: str) -> Style:
 
 @cache
 def token_style(origin: str, theme: str) -> Style:
-    """How a token looks that a proposer of that name drafted: on a tint of its colour, which is quiet.
+    """How a token of this origin looks: on a tint of the origin's colour; the model's own tokens are plain.
 
-    The terminal's own sixteen colours have no tints: there it is the text that has the colour. In the theme
-    "none", of a terminal without colours, it has an underline. The model's own words look like any text.
+    The terminal's sixteen colours have no tints, so there the text has the colour. In the theme "none", for
+    terminals without colours, the text is underlined.
     """
     look = LOOKS.get(origin, LOOKS["head"])
     if origin in OWN:

@@ -1,122 +1,91 @@
-"""The panes as the chat sees them: the only place that turns its news into what they show."""
+"""The panes as the chat sees them: turns the chat's news into what the panes show."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
-from app.chat.conversation import Answer, Conversation, Question
-from app.chat.gate import clean
-from app.models.naming import with_draft
-from app.process.commands import Count, Task
-from app.process.events import Asked, Counted, Crashed, Event, Step, TooLong
+from app.chat.conversation import Answer, Question
+from app.process.commands import Count, FindDrafts, Task
+from app.process.events import Counted, Event
 from app.session.state import ComparisonEvent
-
-if TYPE_CHECKING:
-    from app.tui.app import SpecchatApp
+from app.tui.dialogs.dialogue import Awaited, Dialogue
+from app.tui.dialogues import Dialogues
+from app.tui.window import ChatWindow
 
 # Figures that change faster than this cannot be read, and each change costs the model time.
 FIGURES_SECONDS = 0.4
-# The meter lies far from all else that changes: painted together, all that is between is painted.
+# The meter lies far from all else that changes: painting both at once paints all that is between.
 _METER_TICKS = 3
-# Batches of text come not quite evenly.
+# Batches of text do not come quite evenly.
 _EARLY = 0.1
 
 
 class PaneView:
-    """Implements `View` on the panes of the app."""
+    """Implements `View` on the panes and the dialogues."""
 
-    def __init__(self, app: SpecchatApp) -> None:
-        self._app = app
-        # Chips whose tokens are being counted, by the number of the count.
+    def __init__(self, window: ChatWindow, dialogues: Dialogues) -> None:
+        self._window = window
+        self.say = window.say
+        self.answer_grows = window.transcript.extend
+        self.answer_ends = window.transcript.end_answer
+        self.prompt_is_read = window.transcript.reading
+        self.gives_back = window.prompt.take_back
+        self.too_long = dialogues.too_long
+        self.context_is_full = dialogues.context_is_full
+        self.asks = dialogues.asks
+        self.keep = window.keep
+        self.crashed = dialogues.crashed
+        # Attachments whose tokens are being counted, by the number of the count.
         self._counting: dict[int, int] = {}
         self._shown = 0.0
         self._stale = self._late = self._meter_stale = False
         self._ticks = 0
 
-    @property
-    def model_name(self) -> str:
-        loaded = self._app.chat.loaded
-        return loaded.name if loaded else ""
-
-    @property
-    def models(self) -> str:
-        """The model with its draft."""
-        return with_draft(self.model_name, self._app.chat.speculation.draft) if self.model_name else ""
-
-    def show_header(self) -> None:
-        """The model, its draft, the GPU that it runs on, and the chat's title."""
-        gpus = self._app.chat.loaded.gpus if self._app.chat.loaded else ()
-        more = f" and {len(gpus) - 1} more" if len(gpus) > 1 else ""
-        place = f" on {gpus[0]}{more}" if gpus else ""
-        self._app.header.show(f"{self.models}{place}", self._app.autosave.title)
-
-    def count(self, chip: int, text: str) -> None:
-        """Have a chip's tokens counted."""
-        self._counting[self._app.chat.request(Count(text=text))] = chip
-
-    def found(self, command: Task, event: Event) -> None:
-        self._app.dialogues.found(command, event)
-
-    def compares(self, event: ComparisonEvent) -> None:
-        self._app.dialogues.compares(event)
-
-    def too_long(self, event: TooLong) -> None:
-        self._app.dialogues.too_long(event)
-
-    def context_is_full(self) -> None:
-        self._app.dialogues.context_is_full()
-
-    def asks(self, event: Asked) -> None:
-        self._app.dialogues.asks(event)
-
-    def crashed(self, event: Crashed, restarted: bool) -> None:
-        self._app.dialogues.crashed(event, restarted)
-
-    def keep(self, conversation: Conversation) -> None:
-        """Have the conversation stored; where that fails the chat goes on, and the person is told once."""
-        self._app.autosave.keep(conversation, self.model_name)
-        self.show_header()
-
-    def queue_changed(self) -> None:
-        self._app.prompt.show_waiting(self._app.chat.queued)
-
-    def gives_back(self, questions: tuple[Question, ...]) -> None:
-        self._app.prompt.take_back(questions)
+    # The conversation -----------------------------------------------------------------------
 
     def asked(self, question: Question) -> None:
-        self._app.starters.offer(False)
-        self._app.transcript.ask(question)
+        self._window.starters.offer(False)
+        self._window.transcript.ask(question)
 
     def answer_begins(self, begun: Answer | None) -> None:
-        self._app.transcript.begin_answer(begun)
-        self._app.prompt.busy("reply")
-
-    def answer_grows(self, steps: tuple[Step, ...]) -> None:
-        self._app.transcript.extend(steps)
-
-    def prompt_is_read(self, done: int, total: int) -> None:
-        self._app.transcript.reading(done, total)
-
-    def answer_ends(self, answer: Answer) -> None:
-        self._app.transcript.end_answer(answer)
+        self._window.transcript.begin_answer(begun)
+        self._window.prompt.busy("reply")
 
     def conversation_changed(self) -> None:
-        self._app.starters.offer(not self._app.chat.conversation.exchanges)
-        self._app.transcript.show(self._app.chat.conversation)
+        conversation = self._window.chat.conversation
+        self._window.starters.offer(not conversation.exchanges)
+        self._window.transcript.show(conversation)
+
+    # The prompt -----------------------------------------------------------------------------
+
+    def queue_changed(self) -> None:
+        self._window.prompt.show_waiting(self._window.chat.queued)
+
+    def count(self, attachment: int, text: str) -> None:
+        """Have an attachment's tokens counted."""
+        self._counting[self._window.chat.request(Count(text=text))] = attachment
+
+    def counted(self, event: Counted) -> None:
+        attachment = self._counting.pop(event.identity, None)
+        if attachment is not None:
+            self._window.prompt.set_tokens(attachment, event.tokens)
+
+    # Figures --------------------------------------------------------------------------------
 
     def figures_changed(self) -> None:
-        """While a reply is made they are shown with its text, as each painting takes time from the model,
-        but no sooner than FIGURES_SECONDS after those before."""
+        """Show them; while a reply is made with its text, at most once in FIGURES_SECONDS.
+
+        Each painting takes time from the model.
+        """
         self._stale = self._meter_stale = True
-        if not self._app.chat.busy:
+        if not self._window.chat.busy:
             self._show_figures()
             self._show_meter()
         elif time.monotonic() - self._shown > FIGURES_SECONDS - _EARLY:
             self._show_figures()
 
     def tick(self) -> None:
-        """Show what no text came with for a whole tick, or else the meter; called every FIGURES_SECONDS."""
+        """Show figures that waited a whole tick for text, or else the meter; called every FIGURES_SECONDS."""
         self._ticks += 1
         if self._stale and self._late:
             self._show_figures()
@@ -127,35 +96,37 @@ class PaneView:
     def _show_figures(self) -> None:
         self._stale = self._late = False
         self._shown = time.monotonic()
-        app, chat = self._app, self._app.chat
+        window, chat = self._window, self._window.chat
         figures = chat.figures.snapshot()
-        if app.panel.display:
-            app.panel.show(figures, chat.engine, chat.speculation.options)
-        if app.strip.display:
-            app.strip.show(figures, chat.engine)
+        if window.panel.display:
+            window.panel.show(figures, chat.engine, chat.speculation.options)
+        if window.strip.display:
+            window.strip.show(figures, chat.engine)
 
     def _show_meter(self) -> None:
         self._meter_stale = False
-        chat = self._app.chat
-        self._app.prompt.meter.show(chat.figures.used, chat.loaded.context_length if chat.loaded else None)
+        chat = self._window.chat
+        self._window.prompt.meter.show(chat.figures.used, chat.loaded.context_length if chat.loaded else None)
 
     def state_changed(self) -> None:
-        app, chat = self._app, self._app.chat
-        app.prompt.busy(chat.making)
-        self.show_header()
-        if app.transcript.model_name != self.model_name:
-            app.transcript.model_name = self.model_name
+        window = self._window
+        window.prompt.busy(window.chat.making)
+        window.show_header()
+        if window.transcript.model_name != window.model_name:
+            window.transcript.model_name = window.model_name
         self._show_figures()
         self._show_meter()
 
-    def say(self, text: str, kind: str = "information") -> None:
-        severity = {"warning": "warning", "error": "error"}.get(kind, "information")
-        if kind in ("error", "note"):
-            self._app.transcript.note(clean(text), "error" if kind == "error" else "information")
-        else:
-            self._app.notify(clean(text), severity=severity, markup=False, timeout=6)  # type: ignore[arg-type]
+    # Dialogues ------------------------------------------------------------------------------
 
-    def counted(self, event: Counted) -> None:
-        chip = self._counting.pop(event.identity, None)
-        if chip is not None:
-            self._app.prompt.set_tokens(chip, event.tokens)
+    def found(self, command: Task, event: Event) -> None:
+        self._tell("drafts" if isinstance(command, FindDrafts) else "models", event)
+
+    def compares(self, event: ComparisonEvent) -> None:
+        self._tell("comparison", event)
+
+    def _tell(self, what: Awaited, event: Event) -> None:
+        """Hand an event to the dialogue that waits for it, if that is still open."""
+        for screen in self._window.screen_stack:
+            if isinstance(screen, Dialogue) and what == screen.AWAITS:
+                screen.take(event)

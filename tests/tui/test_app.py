@@ -407,7 +407,7 @@ def test_a_store_that_is_held_holds_up_nothing(tmp_path: Path) -> None:
             assert [each.title for each in store.summaries()] == ["New", "Old"]
         async with chatting(tmp_path, resume="Old") as chat:
             other.execute("BEGIN EXCLUSIVE")
-            chat.app.view.keep(chat.app.chat.conversation.asked(Question("Old")))
+            chat.app.keep(chat.app.chat.conversation.asked(Question("Old")))
             chat.app.open_chat(chat.app.autosave.resume("New"))
             await chat.ask("For the new one")
             assert "It is answered." not in chat.text

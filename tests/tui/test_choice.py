@@ -6,21 +6,17 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
-from rich.cells import cell_len
 from textual.app import App
 from textual.pilot import Pilot
-from textual.screen import ModalScreen
 from textual.widgets import OptionList, Static
 
-from app.tui.dialogs.choice import Choice, ChoiceScreen
-from app.tui.dialogs.text import PlainText, TextScreen, wrap
+from app.tui.dialogs.choice import Alternative, ChoiceScreen
 from app.tui.theme import THEMES
 
-CHOICES = (
-    Choice("drop", "Drop the oldest turns", "They stay on the screen. [/b]"),
-    Choice("reload", "Reload with a larger context"),
-    Choice("leave", "Leave it as it is"),
-)
+DROP = Alternative("Drop the oldest turns", "They stay on the screen. [/b]")
+RELOAD = Alternative("Reload with a larger context")
+LEAVE = Alternative("Leave it as it is")
+CHOICES = (DROP, RELOAD, LEAVE)
 QUESTION = "The prompt [/INST] has 9,412 tokens\x1b[2J and the context holds 8,192."
 LOG = "\n".join(f"[/b] line {number} of llama.cpp" for number in range(200))
 
@@ -28,24 +24,24 @@ LOG = "\n".join(f"[/b] line {number} of llama.cpp" for number in range(200))
 class Host(App[None]):
     """Opens one dialogue and remembers what it returned."""
 
-    def __init__(self, dialogue: ModalScreen[str | None] | ModalScreen[None]) -> None:
+    def __init__(self, dialogue: ChoiceScreen) -> None:
         super().__init__()
         for theme in THEMES.values():
             self.register_theme(theme)
         self.theme = "specchat-dark"
         self.dialogue = dialogue
-        self.answers: list[str | None] = []
+        self.answers: list[Alternative | None] = []
 
     def on_mount(self) -> None:
         self.push_screen(self.dialogue, self.answers.append)
 
 
 def run(
-    dialogue: ModalScreen[str | None] | ModalScreen[None],
+    dialogue: ChoiceScreen,
     body: Callable[[Host, Pilot[None]], Awaitable[None]],
     size: tuple[int, int] = (80, 24),
-) -> list[str | None]:
-    async def whole() -> list[str | None]:
+) -> list[Alternative | None]:
+    async def whole() -> list[Alternative | None]:
         app = Host(dialogue)
         async with app.run_test(size=size) as pilot:
             await pilot.pause()
@@ -59,16 +55,16 @@ def run(
 @pytest.mark.parametrize(
     ("keys", "answer"),
     [
-        (("enter",), "drop"),
-        (("down", "down", "enter"), "leave"),
-        (("2",), "reload"),
+        (("enter",), DROP),
+        (("down", "down", "enter"), LEAVE),
+        (("2",), RELOAD),
         (("escape",), None),
-        (("d", "3"), "leave"),
-        (("d", "enter"), "drop"),
+        (("d", "3"), LEAVE),
+        (("d", "enter"), DROP),
         (("d", "escape"), None),
     ],
 )
-def test_every_key_gives_its_answer(keys: tuple[str, ...], answer: str | None) -> None:
+def test_every_key_gives_its_answer(keys: tuple[str, ...], answer: Alternative | None) -> None:
     """Else: the context is cut or reloaded when something else was chosen."""
 
     async def body(app: Host, pilot: Pilot[None]) -> None:
@@ -92,7 +88,7 @@ def test_a_click_gives_its_answer() -> None:
     async def body(app: Host, pilot: Pilot[None]) -> None:
         await pilot.click(OptionList, offset=(6, 2))
 
-    assert run(ChoiceScreen(QUESTION, CHOICES), body) == ["reload"]
+    assert run(ChoiceScreen(QUESTION, CHOICES), body) == [RELOAD]
 
 
 def test_the_question_is_no_markup_and_moves_no_cursor() -> None:
@@ -109,7 +105,7 @@ def test_details_unfold_at_their_end_and_leave_the_keys_in_sight() -> None:
     """Else: the last lines of a crash, which say why, are not the ones that are seen."""
 
     async def body(app: Host, pilot: Pilot[None]) -> None:
-        details = app.dialogue.query_one("#details", PlainText)
+        details = app.dialogue.query_one("#details")
         assert not details.display
         await pilot.press("d")
         await pilot.pause()
@@ -121,35 +117,3 @@ def test_details_unfold_at_their_end_and_leave_the_keys_in_sight() -> None:
         assert not details.display
 
     run(ChoiceScreen(QUESTION, CHOICES, LOG), body)
-
-
-@pytest.mark.parametrize(
-    "text", ["a" * 1_000_000, "word and " * 100_000, "語🙂e\u0301 " * 200_000, LOG * 200]
-)
-def test_a_megabyte_is_shown_and_closed(text: str) -> None:
-    """Else: looking at a large paste stops the app."""
-
-    async def body(app: Host, pilot: Pilot[None]) -> None:
-        viewer = app.dialogue.query_one(PlainText)
-        assert viewer.virtual_size.height > 1000
-        await pilot.press("end")
-        await pilot.pause()
-        assert viewer.scroll_offset.y == viewer.max_scroll_y
-        assert viewer.render_line(0).text.strip()
-        await pilot.resize_terminal(60, 20)
-        await pilot.pause()
-        await pilot.press("escape")
-
-    assert run(TextScreen("report[/b].md", text), body) == [None]
-
-
-@pytest.mark.parametrize("columns", [1, 2, 7, 40])
-@pytest.mark.parametrize(
-    "text", ["", "a\n\nb", "the quick brown fox " * 9, "x" * 95, "日本語 text 🙂 " * 9, "e\u0301" * 50]
-)
-def test_wrapping_loses_nothing_and_fits(text: str, columns: int) -> None:
-    """Else: characters vanish at the right edge, or half of a wide one does."""
-    lines = list(wrap(text, columns))
-    assert "".join(lines).replace(" ", "") == text.replace("\n", "").replace(" ", "")
-    assert all(cell_len(line) <= columns or len(line) == 1 for line in lines)
-    assert not any(line.startswith("\u0301") for line in lines)

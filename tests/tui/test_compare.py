@@ -19,7 +19,7 @@ from app.process.report import Report, build
 from app.process.report_svg import as_svg
 from app.process.report_text import as_json, as_markdown, basis, cells, line, notes, verdict
 from app.tui.compare.picture import bars
-from app.tui.compare.screen import Column, CompareScreen
+from app.tui.compare.screen import CompareScreen, ReplyColumn
 from app.tui.theme import THEMES
 
 GREEDY, WARM = Sampling(temperature=0.0), Sampling(temperature=0.8)
@@ -164,18 +164,25 @@ class Host(App[None]):
         for theme in THEMES.values():
             self.register_theme(theme)
         self.theme = "specchat-dark"
-        self.comparison = CompareScreen(TITLE, "Model_A", 7, GREEDY, ORDER, folder)
+        self.folder = folder
+        self.comparison = self.comparing(ORDER)
         self.stopped = 0
         self.copied: list[str] = []
+
+    def comparing(self, proposers: tuple[str, ...]) -> CompareScreen:
+        return CompareScreen(
+            TITLE, "Model_A", 7, GREEDY, proposers, stop=self.stop, copy=self.copy, folder=self.folder
+        )
 
     def on_mount(self) -> None:
         self.push_screen(self.comparison)
 
-    def on_compare_screen_stopped(self) -> None:
+    def stop(self) -> None:
         self.stopped += 1
 
-    def on_compare_screen_copy(self, message: CompareScreen.Copy) -> None:
-        self.copied.append(message.text)
+    def copy(self, text: str) -> str:
+        self.copied.append(text)
+        return "Copied."
 
     @property
     def title_of_dialog(self) -> str:
@@ -230,7 +237,7 @@ def test_two_replies_grow_side_by_side(tmp_path: Path) -> None:
         app = Host(tmp_path)
         async with app.run_test(size=(110, 30)) as pilot:
             await opened(pilot)
-            left, right = app.comparison.query(Column)
+            left, right = app.comparison.query(ReplyColumn)
             assert (left.border_title, right.border_title) == ("plain (off) · waiting", "skip · waiting")
             for number in range(40):
                 for name, seconds in (("off", 1.0), ("skip", 0.5)):
@@ -266,11 +273,13 @@ def test_exports_never_replace_a_file(tmp_path: Path) -> None:
             assert "wait for the first reply" in app.shown("said")
             for each in four():
                 app.comparison.take(each)
-            await pilot.press("m", "m", "j", "s", "y")
+            await pilot.press("m", "m", "j", "s")
+            assert app.shown("said").startswith("Written to ")
+            await pilot.press("y")
             await pilot.pause()
             names = {path.name.removeprefix("specchat-compare") for path in tmp_path.iterdir()}
             assert names == {".md", "-2.md", ".json", ".svg"}
-            assert app.shown("said").startswith("Written: ")
+            assert app.shown("said") == "Copied."
             assert app.copied == [(tmp_path / "specchat-compare.md").read_text("utf-8")]
 
     asyncio.run(body())
@@ -338,7 +347,7 @@ def test_more_proposers_than_rows_can_be_scrolled(tmp_path: Path) -> None:
     async def body() -> None:
         app = Host(tmp_path)
         names = tuple(f"proposer{number}" for number in range(9))
-        app.comparison = CompareScreen(TITLE, "m", 7, GREEDY, names, tmp_path)
+        app.comparison = app.comparing(names)
         async with app.run_test(size=(60, 18)) as pilot:
             await opened(pilot)
             for name in names:

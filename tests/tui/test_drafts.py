@@ -12,8 +12,8 @@ from textual.app import App
 from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
-from app.process.events import Candidate
-from app.tui.drafts.screen import DraftChoice, DraftScreen, entries
+from app.process.events import Candidate, Drafts
+from app.tui.drafts.screen import DraftChoice, DraftScreen, candidates_for
 from app.tui.theme import THEMES
 
 SMALL = Candidate("/m/small.gguf", "small-360m-q8_0.gguf", 386_000_000, None, False)
@@ -59,7 +59,7 @@ def test_it_opens_before_the_files_are_known() -> None:
 
     async def body(app: Host, pilot: Pilot[None]) -> None:
         assert "looking for drafts" in app.said("empty")
-        app.picker.show(ALL)
+        app.picker.take(Drafts(ALL))
         await pilot.pause()
         assert not app.picker.query_one("#empty").display
         assert app.picker.query_one(OptionList).option_count == 4
@@ -71,7 +71,7 @@ def test_enter_loads_one_that_fits() -> None:
     """Else: the draft that was picked is not the one that guesses."""
 
     async def body(app: Host, pilot: Pilot[None]) -> None:
-        app.picker.show(ALL)
+        app.picker.take(Drafts(ALL))
         await pilot.press(*"360", "enter")
 
     assert run(body).answers == [DraftChoice(SMALL.path)]
@@ -81,7 +81,7 @@ def test_one_that_does_not_fit_says_why_and_stays() -> None:
     """Else: a draft of another vocabulary is asked for, fails, and nobody learns why."""
 
     async def body(app: Host, pilot: Pilot[None]) -> None:
-        app.picker.show(ALL)
+        app.picker.take(Drafts(ALL))
         await pilot.press(*"other", "enter")
         assert app.said("said") == "other[/b]-0.6b.gguf cannot draft: its tokenizer is of another kind"
         assert app.answers == []
@@ -94,17 +94,17 @@ def test_the_loaded_one_can_be_unloaded() -> None:
     """Else: its memory stays taken until the app is left."""
 
     async def by_entry(app: Host, pilot: Pilot[None]) -> None:
-        app.picker.show(ALL)
+        app.picker.take(Drafts(ALL))
         await pilot.press("up", "enter")
         assert "loaded already" in app.said("said")
         await pilot.press("up", "enter")
 
     async def by_key(app: Host, pilot: Pilot[None]) -> None:
-        app.picker.show(ALL)
+        app.picker.take(Drafts(ALL))
         await pilot.press("tab", "u")
 
     async def typed(app: Host, pilot: Pilot[None]) -> None:
-        app.picker.show(ALL)
+        app.picker.take(Drafts(ALL))
         await pilot.press("u")
         assert app.picker.query_one(Input).value == "u"
 
@@ -117,7 +117,7 @@ def test_there_is_nothing_to_unload_without_a_draft() -> None:
     """Else: a key does something that was not offered."""
 
     async def body(app: Host, pilot: Pilot[None]) -> None:
-        app.picker.show((SMALL, OTHER))
+        app.picker.take(Drafts((SMALL, OTHER)))
         await pilot.press("tab", "u")
         assert app.picker.query_one(OptionList).option_count == 2
 
@@ -128,10 +128,10 @@ def test_an_empty_list_teaches() -> None:
     """Else: an empty box leaves a person guessing what belongs in it."""
 
     async def body(app: Host, pilot: Pilot[None]) -> None:
-        app.picker.show(())
+        app.picker.take(Drafts(()))
         await pilot.pause()
         assert "guesses ahead" in app.said("empty") and "beside the model's file" in app.said("empty")
-        app.picker.show(ALL)
+        app.picker.take(Drafts(ALL))
         await pilot.press(*"zzz")
         await pilot.pause()
         assert "Nothing matches" in app.said("empty")
@@ -146,9 +146,8 @@ def test_a_path_can_be_typed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path))
     for typed in ("my.gguf", "./my.gguf", "~/my.gguf", str(tmp_path / "my.gguf")):
-        (entry,) = entries(ALL, typed)
-        assert entry.draft is not None
-        assert entry.problem is None and os.path.samefile(entry.draft, tmp_path / "my.gguf")
+        (entry,) = candidates_for(ALL, typed)
+        assert entry.problem is None and os.path.samefile(entry.path, tmp_path / "my.gguf")
 
     async def body(app: Host, pilot: Pilot[None]) -> None:
         await pilot.press(*"no.gguf", "enter")
@@ -165,7 +164,7 @@ def test_a_click_loads() -> None:
     """Else: the mouse does nothing where it does elsewhere."""
 
     async def body(app: Host, pilot: Pilot[None]) -> None:
-        app.picker.show(ALL)
+        app.picker.take(Drafts(ALL))
         await pilot.pause()
         await pilot.click(OptionList, offset=(5, 2))
 

@@ -159,7 +159,7 @@ def test_toasts_cover_neither_prompt_nor_figures(tmp_path: Path) -> None:
         async with chatting(tmp_path, size=NARROW) as chat:
             for size in (SMALL, NARROW, (110, 30)):
                 await chat.pilot.resize_terminal(*size)
-                chat.app.view.say("A note of some words that is longer than a narrow line. " * 2)
+                chat.app.say("A note of some words that is longer than a narrow line. " * 2)
                 await chat.until(lambda: bool(chat.app.screen.query(Toast)))
                 await chat.settle()
                 panes = [chat.app.prompt, chat.app.strip, chat.app.panel]

@@ -18,12 +18,13 @@ from textual.widgets import Static
 
 from app.engine.expectation import expected_tokens
 from app.errors import SpecchatError, UsageError
+from app.tui.dialogs.lines import Picture
 from app.tui.explore.drawing import BEST, NOW, chart, closing_in, rounds
+from app.tui.explore.fields import LabelledField, NameField, Slider
 from app.tui.explore.run import ExploreApp, main
 from app.tui.explore.scenarios import CURVES, LONGEST, PRESETS, Curve, Preset, Situation, read_curves
-from app.tui.explore.screen import ExploreScreen, Picture
+from app.tui.explore.screen import ExploreScreen
 from app.tui.explore.simulation import ENOUGH, Estimate, Round, Simulation, play
-from app.tui.explore.slider import Choice, Line, Slider
 from app.tui.explore.words import arithmetic, sentence, speedup_line, tokens_line
 from app.tui.theme import THEMES, origin_style
 from tests.enumeration import law
@@ -74,8 +75,8 @@ def shown(screen: ExploreScreen, name: str) -> str:
     return drawn.plain if isinstance(drawn, Text) else str(drawn)
 
 
-def line(screen: ExploreScreen, name: str) -> Line:
-    return screen.query_one(name, Line)
+def line(screen: ExploreScreen, name: str) -> LabelledField:
+    return screen.query_one(name, LabelledField)
 
 
 @pytest.mark.parametrize("k", [0, 1, 4])
@@ -119,8 +120,8 @@ def test_the_mean_closes_in_on_what_is_expected() -> None:
     """Else: the two figures that stand side by side never meet."""
     simulation = Simulation(0.8, 6, seed=1)
     steps = 0
-    while simulation.pace:
-        simulation.play(simulation.pace)
+    while simulation.batch:
+        simulation.play(simulation.batch)
         steps += 1
     assert simulation.rounds == ENOUGH
     assert steps < 600
@@ -343,7 +344,7 @@ def test_names_go_round_in_both_directions() -> None:
     screen = paused()
 
     async def body(pilot: Pilot[None]) -> None:
-        choice = screen.query_one("#proposer", Choice)
+        choice = screen.query_one("#proposer", NameField)
         choice.focus()
         await pilot.press("left")
         assert choice.position == len(PRESETS) - 1
@@ -446,7 +447,7 @@ def test_all_of_it_is_on_the_screen(size: tuple[int, int], theme: str) -> None:
         screen.simulation.play(50)
         dialog = screen.query_one("#dialog")
         assert not dialog.show_vertical_scrollbar and not dialog.show_horizontal_scrollbar
-        for widget in (*screen.query(Line), *screen.query(Picture), *screen.query(Static)):
+        for widget in (*screen.query(LabelledField), *screen.query(Picture), *screen.query(Static)):
             if widget.display:
                 assert dialog.region.contains_region(widget.region), widget.id
                 assert widget.region.height > 0

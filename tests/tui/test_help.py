@@ -10,7 +10,6 @@ from textual.widgets import Static
 
 from app.tui.actions import ACTIONS
 from app.tui.help.screen import HelpScreen
-from app.tui.keys import entries
 from app.tui.theme import THEMES
 
 
@@ -23,7 +22,7 @@ class Host(App[None]):
         self._overrides = overrides
 
     def on_mount(self) -> None:
-        self.push_screen(HelpScreen(entries(self._overrides)))
+        self.push_screen(HelpScreen(self._overrides))
 
 
 def _texts(host: App[None]) -> list[str]:

@@ -47,7 +47,7 @@ from app.process.events import (
 from app.tui.actions import ACTIONS
 from app.tui.app import SpecchatApp
 from app.tui.dialogs.choice import ChoiceScreen
-from app.tui.dialogs.palette import Palette
+from app.tui.dialogs.palette import ActionPalette
 from app.tui.drafts.screen import DraftScreen
 from app.tui.options import ChatOptions
 from tests.tui.chatting import NARROW, WIDE, Chatting, chatting, run
@@ -264,11 +264,11 @@ def test_the_palette_runs_one_command_and_takes_no_key_afterwards(tmp_path: Path
         async with chatting(tmp_path) as chat:
             type_ahead(chat.app, "ctrl+p", "pagedown", "up")
             await chat.settle()
-            assert isinstance(front(chat.app), Palette)
+            assert isinstance(front(chat.app), ActionPalette)
             await chat.until(lambda: "/explain" in chat.text)
             type_ahead(chat.app, "enter", "enter", "escape", "x", "y")
             await chat.settle()
-            assert not isinstance(front(chat.app), Palette)
+            assert not isinstance(front(chat.app), ActionPalette)
 
     run(body)
 

@@ -24,20 +24,8 @@ class Host(App[None]):
     def compose(self) -> ComposeResult:
         yield TextArea()
 
-    def action_help(self) -> None:
-        self.done.append("help")
-
-    def action_panel(self) -> None:
-        self.done.append("panel")
-
-    def action_drafts(self) -> None:
-        self.done.append("drafts")
-
-    def action_page_up(self) -> None:
-        self.done.append("page_up")
-
-    def action_regenerate(self) -> None:
-        self.done.append("regenerate")
+    def action_perform(self, name: str) -> None:
+        self.done.append(name)
 
 
 def test_keys_work_while_a_text_has_the_focus() -> None:

@@ -22,8 +22,8 @@ from app.models.hub import HubFile, downloaded, hub_of
 from app.models.row import DraftOption, Listing, ModelRow, Partner, Room
 from app.models.transfer import DownloadProgress
 from app.process.commands import Cancel, FindModels, Load
-from app.process.events import Done, Models
-from app.tui.models.drawing import files, line, widths
+from app.process.events import Done, Failed, Models
+from app.tui.models.drawing import ColumnWidths, files, line
 from app.tui.models.screen import ModelChoice, ModelScreen, arranged
 from app.tui.theme import THEMES
 from tests.models.hub_server import Fault, Gate, HubServer, hub_server
@@ -115,7 +115,7 @@ def run(body: Body, size: tuple[int, int] = (80, 24), listing: Listing | None = 
         async with app.run_test(size=size) as pilot:
             await pilot.pause()
             if listing is not None:
-                app.picker.show(listing)
+                app.picker.take(Models(listing))
                 await pilot.pause()
             await body(app, pilot)
             await pilot.pause()
@@ -139,7 +139,7 @@ def test_it_opens_before_the_models_are_known() -> None:
 
     async def body(app: Host, pilot: Pilot[None]) -> None:
         assert "looking for models" in app.text
-        app.picker.show(ALL)
+        app.picker.take(Models(ALL))
         await pilot.pause()
         assert "looking for models" not in app.text and "org/mine-GGUF" in app.text
 
@@ -236,7 +236,7 @@ def test_nothing_matches_and_there_is_no_list() -> None:
     async def body(app: Host, pilot: Pilot[None]) -> None:
         await pilot.press(*"zzz", "enter")
         assert "Nothing matches" in app.text
-        app.picker.fail("It [b]cannot\x07 be.")
+        app.picker.take(Failed(1, "It [b]cannot\x07 be."))
         assert app.said() == "It [b]cannot be."
 
     assert run(body).answers == []
@@ -250,11 +250,10 @@ def test_a_fault_in_the_own_catalogue_is_said() -> None:
 
 
 def test_names_that_are_too_long_lose_their_publisher_first() -> None:
-    row = ModelRow(name="publisher/Some-Model-Name-8B-GGUF", origin="x", path="/x", size=1)
-    narrow, wide = widths([row], 60), widths([row], 150)
-    assert "  …/Some-Model-Name" in line(row, False, narrow).plain
-    assert "publisher/Some-Model-Name-8B-GGUF" in line(row, False, wide).plain
-    assert len(line(row, False, narrow).plain) <= 60
+    row = ModelRow("publisher/Some-Model-Name-8B-GGUF", "x", "/x", 1)
+    narrow, wide = (line(row, False, ColumnWidths.of([row]), columns).plain for columns in (60, 150))
+    assert "  …/Some-Model-Name" in narrow and len(narrow) <= 60
+    assert "publisher/Some-Model-Name-8B-GGUF" in wide
 
 
 def test_progress_does_not_jump() -> None:

@@ -43,8 +43,8 @@ def test_a_growing_answer_looks_as_if_all_of_it_were_painted_anew(tmp_path: Path
                 chat.app.prompt.focus_editor,
                 lambda: setattr(chat.app, "theme", "specchat-light"),
                 lambda: setattr(chat.app, "theme", "specchat-terminal"),
-                chat.app.action_colours,
-                chat.app.action_panel,
+                lambda: chat.app.call_later(chat.app.action_perform, "colours"),
+                lambda: chat.app.call_later(chat.app.action_perform, "panel"),
             ):
                 happens()
                 await looks_anew(chat)
@@ -82,7 +82,7 @@ def test_the_scrollbar_stands_where_the_view_is(tmp_path: Path) -> None:
             assert bar.position == 10
             assert bar.window_virtual_size == transcript.virtual_size.height
             conversation = chat.app.chat.conversation
-            chat.app.action_new_chat()
+            chat.app.new_chat()
             await chat.settle()
             chat.app.chat.show(conversation)
             await chat.settle()

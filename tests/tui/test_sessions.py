@@ -14,8 +14,9 @@ from textual.widgets import Input, Static
 from app.chat.conversation import Answer, Conversation, Exchange, Question
 from app.chat.store import Store
 from app.session.autosave import Autosave
-from app.tui.sessions.listing import SessionList, age, fit
-from app.tui.sessions.screen import Filter, SessionsScreen, TitleEditor
+from app.tui.dialogs.lines import fit
+from app.tui.sessions.listing import SessionList, age
+from app.tui.sessions.screen import SessionsScreen, TitleEditor
 from app.tui.theme import THEMES
 
 HOSTILE = "[/INST] [b]bold[/b] \x1b[2J"
@@ -147,7 +148,7 @@ def test_enter_straight_after_typing_takes_what_was_typed(store: Store) -> None:
     add(store, "second")
 
     async def body(pilot: Pilot[None]) -> None:
-        pilot.app.screen.query_one(Filter).value = "heron"
+        pilot.app.screen.query_one(Input).value = "heron"
         await pilot.press("enter")
 
     assert run(screen_of(store), body) == [wanted]
@@ -201,7 +202,7 @@ def test_the_open_session_is_marked_and_not_deleted(store: Store) -> None:
     screen = screen_of(store, current)
 
     async def body(pilot: Pilot[None]) -> None:
-        assert lines(screen)[0].startswith("▌• open now")
+        assert lines(screen)[0].startswith(" ● open now")
         await press(pilot, screen, "ctrl+d")
         assert "This session is open" in said(screen)
         assert len(store.summaries()) == 2
@@ -266,7 +267,7 @@ def test_two_clicks_open(store: Store) -> None:
 
     async def body(pilot: Pilot[None]) -> None:
         await pilot.click(SessionList, offset=(5, 1))
-        assert screen.query_one(SessionList).cursor == 1
+        assert screen.query_one(SessionList).highlighted == 1
         await pilot.click(SessionList, offset=(5, 1), times=2)
 
     assert run(screen, body) == [first]
@@ -287,7 +288,7 @@ def test_hostile_titles_are_shown_as_text(store: Store, size: tuple[int, int], t
         await press(pilot, screen, "down", "ctrl+d")
         assert "Deleted “[/INST]" in said(screen)
         await pilot.press("ctrl+z", "f2", "enter", *"INST")
-        await until(pilot, lambda: screen.query_one(SessionList).row_height == 1)
+        await until(pilot, lambda: screen.query_one(SessionList).virtual_size.height == 2)
 
     run(screen, body, size, theme)
 
@@ -309,7 +310,7 @@ def test_thousands_are_listed_by_one_query_and_drawn_by_the_page(store: Store) -
         await pilot.press("tab", "end")
         assert "title 0 " in lines(screen)[listing.size.height - 1]
         await pilot.press("home", "pagedown", "up")
-        assert listing.cursor == listing.size.height - 1
+        assert listing.highlighted == listing.size.height - 1
 
     run(screen, body)
     assert queries == []
@@ -322,7 +323,7 @@ def test_the_search_has_the_focus_and_slash_brings_it_back(store: Store) -> None
 
     async def body(pilot: Pilot[None]) -> None:
         await pilot.press(*"dear")
-        assert screen.query_one(Filter).value == "dear" and len(store.summaries()) == 1
+        assert screen.query_one(Input).value == "dear" and len(store.summaries()) == 1
         await pilot.press("tab", "slash", "x")
         assert screen.query_one(Input).value == "dearx"
 

@@ -16,7 +16,7 @@ from app.config.values import ChatSettings, LoadSettings, SamplingSettings, Sett
 from app.process.events import ProposerOption
 from app.tui.actions import BY_NAME
 from app.tui.settings.remap import KeyList, KeyWanted
-from app.tui.settings.row import Options, Row
+from app.tui.settings.row import InlineChoice, SettingRow
 from app.tui.settings.screen import SettingsScreen
 from app.tui.theme import THEMES
 
@@ -38,16 +38,13 @@ class Host(App[None]):
 
     def on_mount(self) -> None:
         options = (ProposerOption("draft", "", "no [/b] draft is loaded."),)
-        self.push_screen(SettingsScreen(self._shown, options), self.results.append)
-
-    def on_settings_screen_preview(self, message: SettingsScreen.Preview) -> None:
-        self.previews.append(message.theme)
+        self.push_screen(SettingsScreen(self._shown, self.previews.append, options), self.results.append)
 
     def action_spoil(self) -> None:
         self.spoiled = True
 
-    def row(self, name: str) -> Row:
-        return self.screen.query_one(f"#{name}", Row)
+    def row(self, name: str) -> SettingRow:
+        return self.screen.query_one(f"#{name}", SettingRow)
 
     @property
     def said(self) -> str:
@@ -184,7 +181,7 @@ def test_a_default_key_that_another_took_is_not_given_back() -> None:
     """Else: two actions share a key, and one of them cannot be reached."""
 
     async def body(host: Host, pilot: Pilot[None]) -> None:
-        host.screen.query_one("#dialog > Options", Options).chosen = 5
+        host.screen.query_one("#dialog > InlineChoice", InlineChoice).chosen = 5
         await pilot.pause()
         keys = host.screen.query_one(KeyList)
         keys.focus()
@@ -200,10 +197,10 @@ def test_choices_are_made_by_key_and_by_mouse_and_say_what_is_wrong_with_them() 
     """Else: a proposer that cannot run is chosen, and nobody knows why nothing speeds up."""
 
     async def body(host: Host, pilot: Pilot[None]) -> None:
-        await pilot.click("#dialog > Options", offset=(28, 0))
+        await pilot.click("#dialog > InlineChoice", offset=(28, 0))
         row = host.row("speculation-proposer")
         assert "no [/b] draft is loaded." in str(row.query_one(".sentence", Static).render())
-        await pilot.click("#speculation-proposer Options", offset=(7, 0))
+        await pilot.click("#speculation-proposer InlineChoice", offset=(7, 0))
         assert row.value == "off"
         await pilot.press("right", "ctrl+s")
 
@@ -221,17 +218,19 @@ def test_every_field_can_be_reached_by_arrows(size: tuple[int, int]) -> None:
         async with host.run_test(size=size) as pilot:
             await pilot.pause()
             for section in range(5):
-                for row in [row for row in host.screen.query(Row) if row.parent and row.parent.display]:
+                for row in [
+                    row for row in host.screen.query(SettingRow) if row.parent and row.parent.display
+                ]:
                     await pilot.press("down")
                     await pilot.pause()
                     assert host.focused is row.control
                     assert host.screen.query_one(ContentSwitcher).region.contains_region(row.region)
-                sections = host.screen.query_one("#dialog > Options", Options)
+                sections = host.screen.query_one("#dialog > InlineChoice", InlineChoice)
                 sections.focus()
                 await pilot.press("right")
                 assert sections.chosen == section + 1
-            shown = {row.field.name for row in host.screen.query(Row)}
+            shown = {row.field.name for row in host.screen.query(SettingRow)}
             assert shown == {field.name for field in FIELDS} - {"template", "rpc", "draft_folders", "mmap"}
-            assert all(row.value == default(row.field) for row in host.screen.query(Row))
+            assert all(row.value == default(row.field) for row in host.screen.query(SettingRow))
 
     asyncio.run(main())

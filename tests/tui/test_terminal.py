@@ -178,9 +178,9 @@ def _ended(process: int) -> bool:
 
 RAISING = f"""
 from app.tui.app import SpecchatApp
-def action_colours(self):
+def action_perform(self, name):
     raise RuntimeError("a fault of ours")
-SpecchatApp.action_colours = action_colours
+SpecchatApp.action_perform = action_perform
 {SPECCHAT}
 """
 

@@ -10,7 +10,7 @@ from rich.text import Text
 from app.process.report import Report
 from app.process.report_svg import fitted, scale
 from app.process.report_text import rate
-from app.tui.theme import THEMES, origin_style
+from app.tui.theme import grey, origin_style
 
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _NAME, _VALUE = 10, 8
@@ -25,7 +25,7 @@ def bars(report: Report, proposers: Sequence[str], width: int, theme: str) -> Te
     most, speeds = scale(report), {row.proposer: row.tokens_per_second for row in report.rows}
     plain = report.plain_tokens_per_second
     mark = None if plain is None else min(room - 1, round(plain / most * room))
-    quiet, drawn = muted(theme), Text(no_wrap=True)
+    quiet, drawn = grey("muted", theme), Text(no_wrap=True)
     for name in proposers:
         speed = speeds.get(name)
         drawn.append(fitted(name, _NAME - 1).ljust(_NAME))
@@ -38,11 +38,6 @@ def bars(report: Report, proposers: Sequence[str], width: int, theme: str) -> Te
         legend = f"{' ' * mark}└ {told}" if right else f"{told} ┘".rjust(mark + 1)
         drawn.append(" " * _NAME + legend, quiet)
     return drawn
-
-
-def muted(theme: str) -> Style:
-    """The theme's quiet grey."""
-    return Style(color=THEMES[theme].variables["muted"].removeprefix("ansi_"))
 
 
 def _bar(length: float, room: int, mark: int | None, style: Style, quiet: Style) -> Text:

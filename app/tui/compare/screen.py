@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar
 
-from textual.app import ComposeResult, RenderResult
+from rich.text import Text
+from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
-from textual.geometry import Size
-from textual.message import Message
-from textual.widget import Widget
 from textual.widgets import Footer, Static
 
 from app.chat.export import write_new
@@ -19,7 +18,7 @@ from app.chat.gate import clean
 from app.engine.events import times_plain
 from app.engine.settings import Sampling
 from app.errors import SpecchatError
-from app.process.events import Cancelled, Compared, ComparisonEnded, ComparisonProgress, Failed
+from app.process.events import Cancelled, Compared, ComparisonEnded, ComparisonProgress, Event, Failed
 from app.process.report import Report, ReportRow, build
 from app.process.report_svg import as_svg
 from app.process.report_text import (
@@ -35,43 +34,18 @@ from app.process.report_text import (
     speedup,
 )
 from app.tui.compare.picture import bars
-from app.tui.dialogs.dialogue import Dialogue
+from app.tui.dialogs.dialogue import Awaited, Dialogue
+from app.tui.dialogs.lines import Picture
 
 WIDE = 110
-News = ComparisonProgress | Compared
-End = ComparisonEnded | Cancelled | Failed
 _ENDED = {ComparisonEnded: "done", Cancelled: "stopped", Failed: "failed"}
 _FORMATS = {"md": as_markdown, "json": as_json, "svg": as_svg}
-_HINT = "Each proposer answers the same prompt with the same seed, block by block in turn."
+_HINT = "Every proposer answers the same prompt with the same seed; they take turns."
 _TOO_EARLY = "Nothing is measured yet: wait for the first reply."
 
 
-class Bars(Widget):
-    """The rates as bars, as wide as there is room."""
-
-    def __init__(self, proposers: tuple[str, ...], id: str | None = None) -> None:
-        super().__init__(id=id)
-        self._proposers = proposers
-        self._report: Report | None = None
-
-    def show(self, report: Report) -> None:
-        """Draw this report from now on."""
-        self._report = report
-        self.refresh()
-
-    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """A line for each proposer, and one for the plain rate."""
-        return len(self._proposers) + 1
-
-    def render(self) -> RenderResult:
-        if self._report is None:
-            return ""
-        theme = self.app.theme.removeprefix("specchat-")
-        return bars(self._report, self._proposers, self.content_size.width, theme)
-
-
-class Column(VerticalScroll):
-    """One proposer's reply as it grows, its figures in the border."""
+class ReplyColumn(VerticalScroll):
+    """One proposer's reply as it is written, with its figures in the border."""
 
     def __init__(self, proposer: str) -> None:
         super().__init__()
@@ -92,20 +66,21 @@ class Column(VerticalScroll):
             self.call_after_refresh(self._follow)
 
     def _follow(self) -> None:
-        """Keep the newest line in sight, until somebody scrolls; what is anchored too early hangs at the
-        bottom."""
+        """Keep the newest line in sight until somebody scrolls; a short text would stick to the bottom."""
         if self.max_scroll_y and not self.is_anchored:
             self.anchor()
 
 
 class CompareScreen(Dialogue[None]):
-    """Opens before the first reply; `take` fills it in. Esc stops what still runs, then it closes.
+    """Opens before the first reply; `take` fills it in. Esc stops what still runs, then closes.
 
-    folder: where exports are written.
+    stop: ends the comparison that runs. copy: copies a text and returns a sentence that says how. folder:
+    where exports are written, None for the working one.
     """
 
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text("utf-8")
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE, "-wide")]  # noqa: RUF012 - as Textual declares it
+    AWAITS: ClassVar[Awaited | None] = "comparison"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("m", "export('md')", "Markdown"),
         Binding("j", "export('json')", "JSON"),
@@ -115,16 +90,6 @@ class CompareScreen(Dialogue[None]):
         Binding("escape", "leave", "close"),
     ]
 
-    class Stopped(Message):
-        """The comparison that runs is no longer wanted."""
-
-    class Copy(Message):
-        """This text is to be copied; `CompareScreen.say` takes the sentence that says how it went."""
-
-        def __init__(self, text: str) -> None:
-            super().__init__()
-            self.text = text
-
     def __init__(
         self,
         title: str,
@@ -132,21 +97,25 @@ class CompareScreen(Dialogue[None]):
         seed: int,
         sampling: Sampling,
         proposers: tuple[str, ...],
+        *,
+        stop: Callable[[], None],
+        copy: Callable[[str], str],
         folder: Path | None = None,
     ) -> None:
         super().__init__()
         self._about = (title, model, seed, sampling)
         self._proposers = proposers
+        self._end_comparison = stop
+        self._copy = copy
         self._folder = folder or Path.cwd()
         self._compared: tuple[Compared, ...] = ()
         # The last news of each reply, and the texts.
-        self._growing: dict[str, ComparisonProgress] = {}
+        self._progress: dict[str, ComparisonProgress] = {}
         self._texts: dict[str, str] = {}
         self._latest = ""
         self._left: float | None = None
-        self._ended: End | None = None
+        self._ended: ComparisonEnded | Cancelled | Failed | None = None
         self._stopping = self._ready = False
-        self._said = ("", False)
 
     @property
     def report(self) -> Report:
@@ -162,9 +131,12 @@ class CompareScreen(Dialogue[None]):
             with Horizontal(id="columns"):
                 # Plain decoding beside what the chat would do by itself.
                 for name in dict.fromkeys((self._proposers[0], self._proposers[-1])):
-                    yield Column(name)
+                    yield ReplyColumn(name)
             yield Static(id="table", markup=False)
-            yield Bars(self._proposers, id="picture")
+            picture = Picture(self._draw_bars, id="picture")
+            # A line for each proposer, and one for the plain rate.
+            picture.styles.height = len(self._proposers) + 1
+            yield picture
             yield Static(id="notes", markup=False)
             with Vertical(id="foot"):
                 yield Static(id="said", markup=False)
@@ -173,31 +145,20 @@ class CompareScreen(Dialogue[None]):
     def opened(self) -> None:
         self._ready = True
         self._draw()
-        self.say(*self._said)
 
-    def take(self, event: News | End) -> None:
+    def take(self, event: Event) -> None:
         """What the engine tells of the comparison."""
         if isinstance(event, ComparisonProgress):
             name = self._latest = event.proposer
-            self._growing[name] = event
+            self._progress[name] = event
             self._texts[name] = self._texts.get(name, "") + clean(event.text)
             self._left = event.left
         elif isinstance(event, Compared):
             self._compared = (*self._compared, event)
-        else:
+        elif isinstance(event, (ComparisonEnded, Cancelled, Failed)):
             self._ended = event
-            if isinstance(event, Failed):
-                self.say(event.message, problem=True)
             self.refresh_bindings()
         self._draw()
-
-    def say(self, sentence: str, problem: bool = False) -> None:
-        """Show one line above the keys."""
-        self._said = (sentence, problem)
-        if self._ready:
-            said = self.query_one("#said", Static)
-            said.set_class(problem, "-problem")
-            said.update(" ".join(clean(sentence).split()))
 
     def action_export(self, ending: str) -> None:
         """Write the report to a new file of the folder and say which."""
@@ -209,30 +170,23 @@ class CompareScreen(Dialogue[None]):
         except SpecchatError as error:
             self.say(str(error), problem=True)
         else:
-            self.say(f"Written: {path}")
+            self.say(f"Written to {path}")
 
     def action_copy(self) -> None:
-        """Ask for the report to be copied as Markdown."""
-        if self._compared:
-            self.post_message(self.Copy(as_markdown(self.report)))
-        else:
-            self.say(_TOO_EARLY)
+        """Copy the report as Markdown."""
+        self.say(self._copy(as_markdown(self.report)) if self._compared else _TOO_EARLY)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """Esc stops what runs; where nothing does, or when asked once more, it closes."""
+        """Esc stops what runs; where nothing runs, or pressed again, it closes."""
         runs = self._ended is None and not self._stopping
         return {"stop": runs, "leave": not runs}.get(action, True)
 
     def action_stop(self) -> None:
         """Stop what runs and keep what is there."""
         self._stopping = True
-        self.post_message(self.Stopped())
+        self._end_comparison()
         self.refresh_bindings()
         self._draw()
-
-    def action_leave(self) -> None:
-        """Close."""
-        self.dismiss(None)
 
     def _draw(self) -> None:
         if not self._ready:
@@ -240,13 +194,18 @@ class CompareScreen(Dialogue[None]):
         report = self.report
         rows = {row.proposer: row for row in report.rows}
         self.query_one("#dialog").border_title = f"Compare · {self._state()}"
-        for column in self.query(Column):
+        for column in self.query(ReplyColumn):
             row = rows.get(column.proposer)
             column.show(self._texts.get(column.proposer, ""), self._figures(column.proposer, row))
         self.query_one("#table", Static).update(Content("\n").join(self._lines(rows)))
-        self.query_one(Bars).show(report)
+        self.query_one("#picture").refresh()
         said = (basis(report), *notes(report)) if self._compared else (_HINT,)
         self.query_one("#notes", Static).update(Content("\n".join(said)))
+        if isinstance(self._ended, Failed):
+            self.say(self._ended.message, problem=True)
+
+    def _draw_bars(self, width: int, height: int, theme: str) -> Text:
+        return bars(self.report, self._proposers, width, theme)
 
     def _state(self) -> str:
         if self._ended is not None:
@@ -257,33 +216,33 @@ class CompareScreen(Dialogue[None]):
 
     def _figures(self, name: str, row: ReportRow | None) -> str:
         """A column's tokens per second, seconds of decoding, and what they come to."""
-        growing = self._growing.get(name)
-        if growing is None or not growing.seconds:
+        so_far = self._progress.get(name)
+        if so_far is None or not so_far.seconds:
             return "could not run" if row and row.problem else "waiting" if self._ended is None else "not run"
-        told = f"{rate(growing.tokens / growing.seconds)} tok/s · {growing.seconds:.1f} s"
-        ratio = self._ratio(growing) if row is None or row.problem else speedup(row)
+        told = f"{rate(so_far.tokens / so_far.seconds)} tok/s · {so_far.seconds:.1f} s"
+        ratio = self._ratio(so_far) if row is None or row.problem else speedup(row)
         return told if ratio == "–" else f"{told} · {ratio}"
 
-    def _ratio(self, growing: ComparisonProgress) -> str:
-        """What a reply that grows comes to so far, over what there is of the plain one."""
-        plain = self._growing.get("off")
-        if plain is None or not plain.tokens or not growing.seconds:
+    def _ratio(self, so_far: ComparisonProgress) -> str:
+        """The speed of a reply so far over that of the plain one so far."""
+        plain = self._progress.get("off")
+        if plain is None or not plain.tokens or not so_far.seconds:
             return "–"
-        speed = growing.tokens / growing.seconds
-        ratio = times_plain((growing.proposer,), growing.drafted, speed, plain.seconds / plain.tokens)
+        speed = so_far.tokens / so_far.seconds
+        ratio = times_plain((so_far.proposer,), so_far.drafted, speed, plain.seconds / plain.tokens)
         return "–" if ratio is None else f"{ratio:.2f}×"
 
     def _lines(self, rows: dict[str, ReportRow]) -> list[Content]:
         lines = [Content.styled(line(HEADINGS), "$muted")]
         for name in self._proposers:
-            row, growing = rows.get(name), self._growing.get(name)
+            row, so_far = rows.get(name), self._progress.get(name)
             if row is not None:
                 lines.append(Content.styled(line(cells(row)), "$muted" if row.outcome == "failed" else ""))
                 continue
             speed, ratio, said = "–", "–", "waiting" if self._ended is None else "not run"
-            if growing is not None and growing.seconds:
-                speed, ratio = rate(growing.tokens / growing.seconds), self._ratio(growing)
-                said = f"{growing.tokens} token{'s' * (growing.tokens != 1)}"
+            if so_far is not None and so_far.seconds:
+                speed, ratio = rate(so_far.tokens / so_far.seconds), self._ratio(so_far)
+                said = f"{so_far.tokens} token{'s' * (so_far.tokens != 1)}"
             runs = name == self._latest and self._ended is None
             lines.append(
                 Content.styled(line((name, speed, ratio, "–", "–", said)), "$accent" if runs else "$muted")

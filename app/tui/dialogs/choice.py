@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -14,27 +14,27 @@ from textual.containers import VerticalScroll
 from textual.content import Content
 from textual.events import Click, Key
 from textual.widgets import Footer, OptionList, Static
-from textual.widgets.option_list import Option
 
-from app.chat.gate import clean
+from app.chat.gate import clean, one_line
 from app.tui.dialogs.dialogue import Dialogue
-from app.tui.dialogs.text import PlainText, wrap
+from app.tui.dialogs.lines import QUIET
 
 # Columns of a description, so that its lines stand under its label.
 _DESCRIPTION = 58
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
-    """One answer. key: what the screen returns for it; description: what it does, "" where it is plain."""
+class Alternative:
+    """One answer. description: what it leads to, "" where the label says so. act: what it does, for whoever
+    asked."""
 
-    key: str
     label: str
     description: str = ""
+    act: Callable[[], object] = lambda: None
 
 
-class ChoiceScreen(Dialogue[str | None]):
-    """Returns the key of the choice that was taken, None for Esc. The first choice is highlighted.
+class ChoiceScreen(Dialogue[Alternative | None]):
+    """Returns the alternative that was taken, None for Esc. The first is highlighted.
 
     None of the texts is markup. details: plain text of any length, shown on demand.
     """
@@ -46,24 +46,24 @@ class ChoiceScreen(Dialogue[str | None]):
         Binding("escape", "leave", "cancel"),
     ]
 
-    def __init__(self, question: str, choices: Sequence[Choice], details: str = "", title: str = "") -> None:
+    def __init__(
+        self, question: str, alternatives: Sequence[Alternative], details: str = "", title: str = ""
+    ) -> None:
         super().__init__()
         self._question = clean(question)
-        self._choices = tuple(choices)
-        self._details = details
-        self.title = " ".join(clean(title).split())
+        self._alternatives = tuple(alternatives)
+        self._details = clean(details).strip()
+        self.title = one_line(title)
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="dialog", can_focus=False) as dialog:
             dialog.border_title = Content(self.title) if self.title else None
             yield Static(self._question, id="question", markup=False)
-            yield OptionList(
-                *(Option(_prompt(number, each)) for number, each in enumerate(self._choices, start=1)),
-                markup=False,
-            )
-            if self._details.strip():
+            yield OptionList(*(_prompt(at, each) for at, each in enumerate(self._alternatives, start=1)))
+            if self._details:
                 yield Static("▸ details", id="fold", markup=False)
-                yield PlainText(self._details, id="details")
+                with VerticalScroll(id="details"):
+                    yield Static(self._details, markup=False)
             yield Footer(show_command_palette=False)
 
     def opened(self) -> None:
@@ -71,30 +71,28 @@ class ChoiceScreen(Dialogue[str | None]):
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
         """No key for details where there are none."""
-        return action != "details" or bool(self._details.strip())
+        return action != "details" or bool(self._details)
 
     @on(OptionList.OptionSelected)
     def _chosen(self, event: OptionList.OptionSelected) -> None:
         event.stop()
-        self.dismiss(self._choices[event.option_index].key)
-
-    @on(Click, "#fold")
-    def _fold_clicked(self) -> None:
-        self.action_details()
+        self.dismiss(self._alternatives[event.option_index])
 
     def on_key(self, event: Key) -> None:
-        """A digit takes the choice of that number."""
-        if event.character and event.character.isdecimal() and 0 < int(event.character) <= len(self._choices):
+        """A digit takes the alternative of that number."""
+        digit = int(event.character) if event.character and event.character.isdecimal() else 0
+        if 0 < digit <= len(self._alternatives):
             event.stop()
-            self.dismiss(self._choices[int(event.character) - 1].key)
+            self.dismiss(self._alternatives[digit - 1])
 
     def action_take(self) -> None:
-        """Take the highlighted choice, wherever the focus is."""
+        """Take the highlighted alternative, wherever the focus is."""
         self.query_one(OptionList).action_select()
 
+    @on(Click, "#fold")
     def action_details(self) -> None:
         """Unfold the details and go there, or fold them."""
-        details = self.query_one("#details", PlainText)
+        details = self.query_one("#details")
         details.display = not details.display
         self.query_one("#fold", Static).update(f"{'▾' if details.display else '▸'} details")
         if details.display:
@@ -103,14 +101,10 @@ class ChoiceScreen(Dialogue[str | None]):
         else:
             self.query_one(OptionList).focus()
 
-    def action_leave(self) -> None:
-        """Choose nothing."""
-        self.dismiss(None)
 
-
-def _prompt(number: int, choice: Choice) -> Content:
+def _prompt(number: int, alternative: Alternative) -> Content:
     digit = str(number) if number < 10 else " "
-    lines = [Content.assemble((f"{digit}  ", "$muted not bold"), clean(choice.label))]
-    for line in wrap(clean(choice.description), _DESCRIPTION) if choice.description else ():
-        lines.append(Content.styled(f"   {line}", "$muted not bold"))
+    lines = [Content.assemble((f"{digit}  ", QUIET), clean(alternative.label))]
+    for line in Content(clean(alternative.description)).wrap(_DESCRIPTION):
+        lines += [Content.assemble("   ", line).stylize(QUIET)] if line.plain else []
     return Content("\n").join(lines)

@@ -1,22 +1,32 @@
-"""What every screen over the chat is: a dialogue that closes once, and may be taken away before it stands."""
+"""What every screen over the chat is: a dialogue that closes once, and may be gone before it is shown."""
 
 from __future__ import annotations
 
-from typing import TypeVar
+from pathlib import Path
+from typing import ClassVar, Literal, TypeVar
 
 from textual.await_complete import AwaitComplete
 from textual.screen import ModalScreen
 from textual.widget import Widget
+from textual.widgets import Static
+
+from app.chat.gate import one_line
+from app.process.events import Event
 
 Result = TypeVar("Result")
+Awaited = Literal["drafts", "models", "comparison"]
 
 
 class Dialogue(ModalScreen[Result]):
-    """A screen over the chat. What it does when it opens belongs into `opened`, not into `on_mount`.
+    """A screen over the chat. What it does when it opens belongs in `opened`, not in `on_mount`.
 
     Each widget has a queue of its own, and what is in it is still handled when the dialogue has closed or
     the app has ended.
     """
+
+    DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text("utf-8")
+    # What the engine is asked for when the dialogue opens; `take` gets it.
+    AWAITS: ClassVar[Awaited | None] = None
 
     @property
     def stands(self) -> bool:
@@ -25,6 +35,19 @@ class Dialogue(ModalScreen[Result]):
 
     def opened(self) -> None:
         """All that was composed is there."""
+
+    def take(self, event: Event) -> None:
+        """Something of what it awaits has come, or the reason why it has not."""
+
+    def say(self, sentence: str, problem: bool = False) -> None:
+        """Show a sentence, which may be anybody's, in the line for it (#said)."""
+        said = self.query_one("#said", Static)
+        said.set_class(problem, "-problem")
+        said.update(one_line(sentence))
+
+    def action_leave(self) -> None:
+        """Close without a result."""
+        self.dismiss(None)
 
     def dismiss(self, result: Result | None = None) -> AwaitComplete:
         """Close with this result. A dialogue that is not in front would close the one that is."""

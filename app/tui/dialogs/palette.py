@@ -10,9 +10,9 @@ from textual.widget import Widget
 from textual.widgets import Input, OptionList
 
 
-class Palette(CommandPalette):
+class ActionPalette(CommandPalette):
     """Takes no keys once it has closed, none for its list before that is laid out, and does not open as the
-    app ends: each of these would be a fault to Textual."""
+    app ends: each would be a fault to Textual."""
 
     def on_mount(self, event: Mount) -> None:
         if not self.is_attached:

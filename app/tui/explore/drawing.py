@@ -11,7 +11,7 @@ from rich.style import Style
 from rich.text import Text
 
 from app.tui.explore.simulation import Estimate, Round, State
-from app.tui.theme import THEMES, origin_style
+from app.tui.theme import accent, grey, origin_style
 
 _LEVELS = " ▁▂▃▄▅▆▇█"
 # From the bottom of a row to its top: a line that cuts it there.
@@ -21,16 +21,6 @@ BEST, NOW = "★", "▲"
 # The widest that cells and bars get, and the columns that the figures beside them take.
 _WIDEST_CELL, _WIDEST_BAR = 6, 4
 _COUNT, _SCALE = 5, 6
-
-
-def grey(name: str, theme: str) -> Style:
-    """One of the theme's quiet colours: "muted", "faint" or "rule"."""
-    return Style(color=THEMES[theme].variables[name].removeprefix("ansi_"))
-
-
-def accent(theme: str) -> Style:
-    """The theme's one colour."""
-    return Style(color=(THEMES[theme].accent or "").removeprefix("ansi_"), bold=True)
 
 
 def rounds(played: Sequence[Round], k: int, width: int, height: int, origin: str, theme: str) -> Text:

@@ -17,6 +17,7 @@ from app.config.file import read_settings, settings_path
 from app.errors import UsageError
 from app.tui.explore.scenarios import LONGEST, read_curves
 from app.tui.explore.screen import ExploreScreen
+from app.tui.keys import footer_key
 from app.tui.theme import THEMES
 
 
@@ -35,6 +36,9 @@ class ExploreApp(App[None]):
         self.theme = THEMES[theme].name
         self._only = screen
 
+    def get_key_display(self, binding: Binding) -> str:
+        return footer_key(binding)
+
     async def on_mount(self) -> None:
         # Keys come only when it stands.
         await self.push_screen(self._only, lambda _: self.exit())
@@ -44,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; returns its exit code. Raises SpecchatError before the screen is taken."""
     parser = Parser(
         prog="specchat explore",
-        description="Shows why speculation is fast, and where it is not: with sliders, and with dice.",
+        description="Shows when speculation is fast, with sliders and simulated rounds.",
     )
     add = parser.add_argument
     add("--alpha", type=_share, metavar="A", help="odds that a drafted token is accepted, 0 to 1")

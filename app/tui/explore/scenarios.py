@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from math import isfinite
 from pathlib import Path
 
-from app.chat.gate import clean
+from app.chat.gate import one_line
 from app.engine.costs import filled
 from app.engine.expectation import best_k, expected_tokens, relative_cost, speedup
 from app.errors import SpecchatError
 
-# Longer times are a slip of the pen.
+# Longer times are typing errors.
 _LONGEST_TIME = 1e12
 # The longest draft that can be chosen: as many bars as a narrow terminal has room for.
 LONGEST = 16
@@ -115,53 +115,53 @@ class Situation:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
-    """What the screen begins with and can go back to: a proposer's figures, k and cost curves.
+class Start:
+    """What the screen begins with and can go back to, and what there is to choose from.
 
-    some: whether any of it was given, and is not an example.
+    The situation is that of the first preset. given: whether any of it was given, and is not an example.
     """
 
-    preset: Preset
-    k: int
+    situation: Situation
+    presets: tuple[Preset, ...]
     curves: tuple[Curve, ...]
-    curve: int
-    some: bool
+    given: bool
 
 
-def given(
+def start_from(
     alpha: float | None,
     k: int | None,
     draft_cost: float | None,
     curves: tuple[Curve, ...],
     origin: str | None,
     name: str,
-) -> Given:
-    """What is given, with an example in place of what is not; what is given comes first in each list."""
-    example = PRESETS[0]
-    figures = alpha is not None or draft_cost is not None
-    cost = example.draft_cost if draft_cost is None else min(max(draft_cost, 0.0), 1.0)
-    preset = Preset(
-        name,
-        example.alpha if alpha is None else min(max(alpha, 0.0), 1.0),
-        cost,
-        origin or ("draft" if cost else "lookup"),
-        "" if alpha is not None else "the acceptance is an example",
-    )
-    return Given(
-        preset=preset if figures else example,
-        k=4 if k is None else min(max(k, 0), LONGEST),
-        curves=(*curves, *CURVES),
-        curve=0 if curves else _GPU,
-        some=figures or k is not None or bool(curves),
+) -> Start:
+    """Begin with what is given, called `name`, and with examples in place of what is not (None)."""
+    presets: tuple[Preset, ...] = PRESETS
+    first = presets[0]
+    if alpha is not None or draft_cost is not None:
+        cost = first.draft_cost if draft_cost is None else min(max(draft_cost, 0.0), 1.0)
+        first = Preset(
+            name,
+            first.alpha if alpha is None else min(max(alpha, 0.0), 1.0),
+            cost,
+            origin or ("draft" if cost else "lookup"),
+            "" if alpha is not None else "the acceptance is an example",
+        )
+        presets = (first, *PRESETS)
+    curve = curves[0] if curves else CURVES[_GPU]
+    length = 4 if k is None else min(max(k, 0), LONGEST)
+    return Start(
+        Situation(first.alpha, length, first.draft_cost, curve, first.origin),
+        presets,
+        (*curves, *CURVES),
+        given=len(presets) > len(PRESETS) or k is not None or bool(curves),
     )
 
 
 def measured_curve(seconds: Mapping[int, float] | None, name: str) -> tuple[Curve, ...]:
     """The curve of these seconds by width; none where too few widths were measured to draw one."""
-    if seconds is None:
-        return ()
     try:
-        return (Curve(name, dict(seconds)),)
+        return (Curve(name, dict(seconds or {})),)
     except ValueError:
         return ()
 
@@ -188,29 +188,17 @@ _WANTED = 'write {"a name": {"1": 10.0, "2": 11.5, …}}, the time of a pass by 
 
 
 def _curve(path: Path, name: str, value: object) -> Curve:
+    points = {}
     try:
-        if not isinstance(value, dict):
-            raise ValueError
-        return Curve(
-            " ".join(clean(name).split()) or "unnamed",
-            {_width(width): _cost(cost) for width, cost in value.items()},
-        )
+        for width, cost in value.items() if isinstance(value, dict) else ():
+            # A JSON file may hold whole numbers of hundreds of digits, and a bool is an int.
+            if type(cost) not in (int, float) or not 0 < cost <= _LONGEST_TIME:
+                raise ValueError
+            if not re.fullmatch("[1-9][0-9]{0,5}", width):
+                raise ValueError
+            points[int(width)] = float(cost)
+        return Curve(one_line(name) or "unnamed", points)
     except ValueError as error:
         raise SpecchatError(
             f"{path}: {name!r} is no cost curve: it needs a time above 0 for width 1 and for one more."
         ) from error
-
-
-def _width(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or len(text) > 6 or int(text) < 1:
-        raise ValueError
-    return int(text)
-
-
-def _cost(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ValueError
-    # Not for whole numbers of hundreds of digits, which JSON allows.
-    if not 0 < value <= _LONGEST_TIME or not isfinite(value):
-        raise ValueError
-    return float(value)

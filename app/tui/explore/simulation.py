@@ -1,4 +1,4 @@
-"""Rounds of speculation played with dice: what theory says on average, one draft after the other."""
+"""Simulated rounds of speculation: what theory expects on average, one draft after the other."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ State = Literal["accepted", "rejected", "discarded", "correction", "bonus", "pla
 
 # More rounds than a screen has lines.
 RECENT = 100
-# A mean of so many stands still to two digits: what came after would be no news.
+# The mean of so many no longer changes in its first two digits.
 ENOUGH = 10_000
-# Rounds at one step of the clock: one by one as long as each can be read, then ever more, up to this.
+# Most rounds in one step of the clock. The first are played one by one, to be read; then ever more.
 _FASTEST, _READABLE = 32, 24
 
 
@@ -38,7 +38,7 @@ class Round:
 
     @property
     def states(self) -> tuple[State, ...]:
-        """What became of each drafted token, and behind them what the pass's own token is."""
+        """What became of each drafted token, then what the pass's own token is."""
         if not self.drafted:
             return ("plain",)
         kept: list[State] = ["accepted"] * self.accepted
@@ -50,13 +50,13 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A mean, and its standard error; None where there are too few values to tell."""
+    """A mean and its standard error; None where there are too few values."""
 
     mean: float
     error: float | None
 
     def times(self, factor: float) -> Estimate:
-        """The same of values that are so many times as great."""
+        """The estimate for values that are all `factor` times as large."""
         return Estimate(self.mean * factor, None if self.error is None else self.error * factor)
 
 
@@ -89,19 +89,19 @@ class Simulation:
             self.recent.append(played)
 
     @property
-    def pace(self) -> int:
-        """Rounds for the next step of a running clock; 0 when there were enough."""
+    def batch(self) -> int:
+        """Rounds for the next step of the clock; 0 once there were enough."""
         return min(_FASTEST, 1 + self.rounds // _READABLE, max(0, ENOUGH - self.rounds))
 
     @property
     def tokens_per_pass(self) -> Estimate | None:
-        """The mean of all rounds so far; None before the first. Of a speedup it is a fixed multiple."""
+        """The mean of all rounds so far; None before the first."""
         n = self.rounds
         if not n:
             return None
         mean = self._total / n
         if n == 1:
             return Estimate(mean, None)
-        # In whole numbers, where the difference of the two great sums loses nothing.
+        # In whole numbers, as the difference of two large sums would lose digits.
         squares = n * self._total_of_squares - self._total**2
         return Estimate(mean, sqrt(squares / (n * (n - 1)) / n))

@@ -1,4 +1,4 @@
-"""What the figures of an exploration mean, in words and sums."""
+"""What the explored figures mean, in words and sums."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -11,34 +11,34 @@ from textual.binding import Binding, BindingType
 from textual.containers import Container, Grid, Vertical, VerticalScroll
 from textual.widgets import Footer, Static
 
+from app.tui.actions import Action
 from app.tui.dialogs.dialogue import Dialogue
-from app.tui.keys import Entry, grouped, shown_key
+from app.tui.keys import grouped, keys_in_force, shown_key
 
 _BEGIN = (
     ("type", "a question; Enter sends it, Ctrl+J begins a new line"),
     ("paste", "a document of any length; the model reads all of it"),
-    ("@file", "in the text attaches that file"),
+    ("@file", "anywhere in the text attaches that file"),
     ("/", "at the beginning lists the commands"),
     ("↑ ↓", "earlier messages; in an empty chat, questions to begin with"),
 )
 
 
 class HelpScreen(Dialogue[None]):
-    """Actions by group with the keys and the slash command of each. Esc and F1 close it.
-
-    listed: every action with the keys now in force, as app.tui.keys.entries gives them.
-    """
+    """Actions by group, each with its keys and its slash command. Esc and F1 close it."""
 
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text("utf-8")
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (124, "-wide")]  # noqa: RUF012 - declared by Textual
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "dismiss", "close", key_display="Esc"),
+        Binding("escape", "dismiss", "close"),
         Binding("f1", "dismiss", show=False),
     ]
 
-    def __init__(self, listed: Sequence[Entry]) -> None:
+    def __init__(self, overrides: Mapping[str, str]) -> None:
+        """overrides: the keys of the settings."""
         super().__init__()
-        self._groups = grouped(listed)
+        self._groups = grouped()
+        self._keys = keys_in_force(overrides)
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(id="dialog") as dialog:
@@ -58,19 +58,22 @@ class HelpScreen(Dialogue[None]):
         length = 0
         for group, members in self._groups.items():
             column = columns[0 if length + len(members) / 2 < total / 2 else 1]
-            column += [Static(group, classes="group", markup=False), Grid(*_cells(members), classes="keys")]
+            column += [
+                Static(group, classes="group", markup=False),
+                Grid(*self._cells(members), classes="keys"),
+            ]
             length += len(members) + 2
         return columns
+
+    def _cells(self, actions: Iterable[Action]) -> Iterable[Static]:
+        for action in actions:
+            keys = "\n".join(shown_key(key) for key in self._keys[action.name])
+            yield Static(keys, classes="key", markup=False)
+            yield Static(action.usage, classes="slash", markup=False)
+            yield Static(action.summary, markup=False)
 
 
 def _begin() -> Iterable[Static]:
     for word, meaning in _BEGIN:
         yield Static(word, classes="key", markup=False)
         yield Static(meaning, markup=False)
-
-
-def _cells(members: Iterable[Entry]) -> Iterable[Static]:
-    for action, keys in members:
-        yield Static("\n".join(shown_key(key) for key in keys), classes="key", markup=False)
-        yield Static(action.usage, classes="slash", markup=False)
-        yield Static(action.summary, markup=False)

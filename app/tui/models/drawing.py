@@ -2,78 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich.cells import cell_len, set_cell_size
+from rich.cells import cell_len
 from textual.content import Content
 
+from app.chat.gate import one_line
 from app.models.pull import readable, readable_time
 from app.models.row import ModelRow, readable_context, readable_count
 from app.models.transfer import DownloadProgress
-from app.tui.dialogs.picker import one_line
+from app.tui.dialogs.lines import QUIET, fit
 
-_QUIET = "$muted not bold"
 _MARK = 2
-_GAP = 2
+_GAP = "  "
 _LEAST_NAME = 14
 _CONTEXT = len("context")
-# A quantisation that says more is cut where the line is short.
+# A longer quantisation is cut where the line is short.
 _SHORT_LINE, _SHORT_QUANTISATION = 90, 8
 _BAR = "━"
 _MOST_DRAFTS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Widths:
-    """Cells of the columns of a list; what they leave of the line is the name's."""
+class ColumnWidths:
+    """Cells that the columns of a list need; what they leave of a line is the name's."""
 
-    name: int
     quantisation: int
     size: int
     fits: int
 
+    @classmethod
+    def of(cls, rows: Sequence[ModelRow]) -> ColumnWidths:
+        """Columns as wide as these models need."""
+        return cls(
+            max([5, *(cell_len(row.quantisation or "") for row in rows)]),
+            max([4, *(len(_size(row)) for row in rows)]),
+            max([len("loaded"), *(len(row.room.words) for row in rows if row.room)]),
+        )
 
-def widths(rows: Sequence[ModelRow], columns: int) -> Widths:
-    """Columns as wide as these models need, in lines of so many cells."""
-    most = _SHORT_QUANTISATION if columns < _SHORT_LINE else columns
-    quantisation = min(most, max([5, *(cell_len(row.quantisation or "") for row in rows)]))
-    size = max([4, *(len(_size(row)) for row in rows)])
-    fits = max([len("loaded"), *(len(row.room.words) for row in rows if row.room)])
-    taken = _MARK + quantisation + _CONTEXT + size + fits + 4 * _GAP
-    return Widths(max(_LEAST_NAME, columns - taken), quantisation, size, fits)
+    def within(self, columns: int) -> tuple[int, int]:
+        """Cells for the name and the quantisation, in lines of so many cells."""
+        quantisation = min(self.quantisation, _SHORT_QUANTISATION if columns < _SHORT_LINE else columns)
+        taken = _MARK + quantisation + _CONTEXT + self.size + self.fits + 4 * len(_GAP)
+        return max(_LEAST_NAME, columns - taken), quantisation
 
 
-def heading(text: str, at: Widths, first: bool) -> Content:
-    """The line above a group. The first names the columns too, others stand apart."""
+def heading(text: str, widths: ColumnWidths, first: bool, columns: int) -> Content:
+    """The line above a group, after an empty one. The first group's names the columns instead."""
     if not first:
-        return Content.styled(f"\n{' ' * _MARK}{text}", _QUIET)
+        return Content.styled(f"\n{' ' * _MARK}{text}", QUIET)
+    name, quantisation = widths.within(columns)
     cells = (
-        _cut(text, at.name),
-        "quant".ljust(at.quantisation),
+        fit(text, name),
+        "quant".ljust(quantisation),
         "context",
-        "size".rjust(at.size),
-        "fits".ljust(at.fits),
+        "size".rjust(widths.size),
+        "fits".ljust(widths.fits),
     )
-    return Content.styled(" " * _MARK + (" " * _GAP).join(cells), _QUIET)
+    return Content.styled(" " * _MARK + _GAP.join(cells), QUIET)
 
 
-def line(row: ModelRow, loaded: bool, at: Widths) -> Content:
+def line(row: ModelRow, loaded: bool, widths: ColumnWidths, columns: int) -> Content:
     """One model: mark, name, quantisation, context, size to have or to download, and whether it fits."""
-    quiet = not row.path or row.problem is not None
+    name, quantisation = widths.within(columns)
     context = readable_context(row.context_length) if row.context_length else ""
     fits = "loaded" if loaded else row.room.words if row.room else ""
     short = row.room is not None and not row.room.fits and not loaded
-    gap = " " * _GAP
+    cells = (
+        fit(one_line(row.quantisation or ""), quantisation),
+        context.rjust(_CONTEXT),
+        _size(row).rjust(widths.size),
+    )
     return Content.assemble(
         ("● ", "$accent") if loaded else " " * _MARK,
-        (_name(row, at.name), _QUIET if quiet else ""),
-        (
-            f"{gap}{_cut(one_line(row.quantisation or ''), at.quantisation)}"
-            f"{gap}{context.rjust(_CONTEXT)}{gap}{_size(row).rjust(at.size)}{gap}",
-            _QUIET,
-        ),
-        (_cut(fits, at.fits), "$warning not bold" if short else _QUIET),
+        (_name(row, name), QUIET if not row.path or row.problem is not None else ""),
+        (f"{_GAP}{_GAP.join(cells)}{_GAP}", QUIET),
+        (fit(fits, widths.fits), "$warning not bold" if short else QUIET),
     )
 
 
@@ -88,58 +93,40 @@ def _name(row: ModelRow, width: int) -> str:
     """The name; where it is too long, without who published it."""
     name = one_line(row.name)
     publisher, slash, rest = name.partition("/")
-    return _cut(f"…/{rest}" if slash and publisher and cell_len(name) > width else name, width)
-
-
-def _cut(text: str, width: int) -> str:
-    if cell_len(text) > width:
-        return set_cell_size(text, width - 1) + "…"
-    return set_cell_size(text, width)
+    return fit(f"…/{rest}" if slash and publisher and cell_len(name) > width else name, width)
 
 
 def about(row: ModelRow, loaded: bool) -> str:
     """What is known of a model, in a few lines of plain text."""
     if row.problem is not None:
         return one_line(row.problem)
-    return "\n".join(filter(None, (" · ".join(_facts(row)), _drafting(row), _warning(row, loaded))))
-
-
-def _facts(row: ModelRow) -> Iterator[str]:
-    if row.title and one_line(row.title) != row.name:
-        yield one_line(row.title)
-    if row.parameters:
-        yield f"{readable_count(row.parameters)} parameters"
-    if row.architecture:
-        yield one_line(row.architecture)
-    if row.memory_kind:
-        yield f"{one_line(row.memory_kind)} memory"
-    if row.origin:
-        yield one_line(row.origin)
-    if not row.path and row.parts:
-        yield "not here"
-    if row.licence:
-        yield one_line(row.licence)
-    if row.unverified:
-        yield "never checked against the hub"
+    facts = (
+        row.title if row.title and one_line(row.title) != row.name else "",
+        f"{readable_count(row.parameters)} parameters" if row.parameters else "",
+        row.architecture,
+        f"{row.memory_kind} memory" if row.memory_kind else "",
+        row.origin,
+        "not on this disk" if not row.path and row.parts else "",
+        row.licence,
+        "never checked against the hub" if row.unverified else "",
+    )
+    warning = row.room.remark if row.room and not loaded else None
+    lines = (" · ".join(filter(None, facts)), _drafting(row), warning)
+    return "\n".join(one_line(line) for line in lines if line)
 
 
 def _drafting(row: ModelRow) -> str:
     """What could guess ahead for it."""
     partner = row.partner
     if not row.path:
-        return f"draft: {one_line(partner.words)}" if partner else ""
+        return f"comes with the draft {partner.words}" if partner else ""
     if partner and row.lacks_draft:
-        size = readable(partner.size)
-        return f"its draft {one_line(partner.words)} ({size}) is not here: Ctrl+D downloads it"
-    names = [one_line(each.name) for each in row.fitting]
+        return f"its draft {partner.words} ({readable(partner.size)}) is not here: Ctrl+D downloads it"
+    names = [each.name for each in row.fitting]
     if not names:
         return "no draft for it is here; lookup needs none"
     more = f" and {len(names) - _MOST_DRAFTS} more" if len(names) > _MOST_DRAFTS else ""
     return f"drafts that fit: {', '.join(names[:_MOST_DRAFTS])}{more}"
-
-
-def _warning(row: ModelRow, loaded: bool) -> str:
-    return one_line(row.room.remark) if row.room and row.room.remark and not loaded else ""
 
 
 def question(row: ModelRow) -> str:
@@ -172,7 +159,7 @@ def files(names: Sequence[str], told: dict[str, DownloadProgress], columns: int)
         done = min(1.0, progress.done / progress.total) if progress and progress.total else 0.0
         filled = int(done * columns)
         lines += [
-            Content.assemble(_cut(one_line(name), room), "  ", (figures, "$muted")),
+            Content.assemble(fit(one_line(name), room), "  ", (figures, "$muted")),
             Content.assemble((_BAR * filled, "$accent"), (_BAR * (columns - filled), "$rule")),
             Content(""),
         ]

@@ -3,60 +3,56 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from textual import on
-from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
-from textual.events import Blur, Resize
-from textual.message import Message
+from textual.containers import Vertical
+from textual.events import DescendantBlur, Resize
 from textual.timer import Timer
-from textual.widgets import Footer, Input, Static
+from textual.widget import Widget
+from textual.widgets import Input, Static
 
 from app.chat.export import file_name, markdown, write_new
-from app.chat.gate import clean
 from app.chat.store import MOST_FOUND, Store, Summary
 from app.chat.store_search import words_of
 from app.errors import SpecchatError
 from app.session.autosave import Autosave
-from app.tui.dialogs.dialogue import Dialogue
-from app.tui.sessions.listing import MARK, Row, SessionList, heading
+from app.tui.dialogs.lines import LazyLines, cut
+from app.tui.dialogs.picker import Picker
+from app.tui.sessions.listing import FoundSession, SessionList, heading, lines
 
 Answered = TypeVar("Answered")
 
 # Short enough not to be felt, long enough that a typed word is one search.
 _TYPING_SECONDS = 0.06
+# Cells before a title in the list, and of a title in a sentence.
+_BEFORE_TITLE = 3
+_TITLE = 40
 
 _NONE_YET = (
-    "No sessions yet.\n\n"
-    "Each chat is saved here from its first question on, and survives a crash. Close this and ask something."
+    "No sessions yet.\n\nEach chat is saved here from its first question on. Press Esc and ask something."
 )
 _NONE_FOUND = (
     "Nothing found.\n\n"
-    "Searches titles, questions, answers and file names. Every word must occur, in any order; the last one "
-    "may be unfinished."
+    "The search looks into titles, questions, answers and file names for all of these words, in any order."
 )
 
 
-class Filter(Input, inherit_bindings=False):
+class SearchLine(Input, inherit_bindings=False):
     """The line that searches. The keys of the list work from here too, letters aside."""
 
-    # Ours before the line's own, which would decide their order at the foot.
+    # Before the line's own, which would decide their order in the footer.
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "screen.open", "open"),
+        Binding("enter", "screen.choose", "open"),
         Binding("f2", "screen.rename", "rename"),
         Binding("ctrl+d", "screen.delete", "delete"),
         Binding("ctrl+e", "screen.export", "export"),
         Binding("ctrl+z", "screen.undo", "undo"),
         Binding("tab", "screen.list", "list"),
-        Binding("up", "screen.move(-1)", show=False),
-        Binding("down", "screen.move(1)", show=False),
-        Binding("pageup", "screen.page(-1)", show=False),
-        Binding("pagedown", "screen.page(1)", show=False),
         *Input.BINDINGS,
     ]
 
@@ -70,24 +66,28 @@ class TitleEditor(Input):
         Binding("tab,shift+tab", "screen.keep_title", show=False),
     ]
 
-    class Left(Message):
-        """The focus went elsewhere."""
 
-    def on_blur(self, _event: Blur) -> None:
-        # Another window of the desktop is no reason to throw away what was typed.
-        if self.app.app_focus:
-            self.post_message(self.Left())
+def _on_highlighted(act: Callable[[SessionsScreen, Summary], None]) -> Callable[[SessionsScreen], None]:
+    """An action on the session that is highlighted in the list of what was typed last."""
+
+    def action(screen: SessionsScreen) -> None:
+        def with_it() -> None:
+            if (chosen := screen.highlighted) is not None:
+                act(screen, chosen.summary)
+
+        screen.when_filled(with_it)
+
+    return action
 
 
-class SessionsScreen(Dialogue[str | None]):
+class SessionsScreen(Picker[FoundSession, str | None]):
     """Gives the identity of the session to open, None to stay with the one that is open."""
 
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text("utf-8")
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "close")]
 
     def __init__(self, autosave: Autosave, folder: Path | None = None) -> None:
         """folder: where exports go, None for the working one."""
-        super().__init__()
+        super().__init__("Sessions", "search titles, questions and answers", SearchLine, SessionList)
         self._autosave = autosave
         self._folder = folder
         self._deleted: list[Summary] = []
@@ -95,51 +95,45 @@ class SessionsScreen(Dialogue[str | None]):
         self._typing: Timer | None = None
         # What keys ask for while the list that they are for is not there yet; None while it is.
         self._then: list[Callable[[], None]] | None = None
+        # Lines of each session in the list.
+        self._height = 1
 
-    def compose(self) -> ComposeResult:
-        with Vertical(id="dialog") as dialog:
-            dialog.border_title = "Sessions"
-            with Horizontal(id="line"):
-                yield Filter(placeholder="search titles, questions and answers", select_on_focus=False)
-                yield Static(id="count", markup=False)
-            yield Static(id="heading", markup=False)
-            with Vertical(id="body"):
-                yield SessionList(self._autosave.identity)
-                yield TitleEditor(id="editor")
-            yield Static(id="empty", markup=False)
-            yield Static(id="said", markup=False)
-            yield Footer(show_command_palette=False)
+    def body(self) -> Iterable[Widget]:
+        yield Static(LazyLines(heading, 1), id="heading")
+        with Vertical(id="list"):
+            yield self.options
+            yield TitleEditor(id="editor")
 
     def opened(self) -> None:
-        self.query_one(Filter).focus()
-        self.query_one("#count", Static).update("loading …")
+        self.input.focus()
+        self.query_one("#dialog").border_subtitle = "loading …"
+        self.watch(self.options, "scroll_y", self._place_editor)
         self._refill(keep=self._autosave.identity)
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
-        """What cannot be done is not offered."""
+        """What cannot be done is not offered; while a title is edited only its own keys act."""
+        if self._renaming is not None:
+            return action in ("save_title", "keep_title")
         if self._typing is not None or self._then is not None:
             return True
         if action == "undo":
             return bool(self._deleted)
-        if action in ("open", "rename", "delete", "export", "list"):
-            return self.query_one(SessionList).selected is not None
+        if action in ("choose", "rename", "delete", "export", "list"):
+            return self.highlighted is not None
         return True
 
     # What is typed ----------------------------------------------------------------------------------
 
-    @on(Input.Changed)
-    def _typed(self, event: Input.Changed) -> None:
-        event.stop()
-        if not isinstance(event.input, Filter):
-            return
+    def refill(self) -> None:
+        """Search for what is typed, once no more is."""
         if self._typing is not None:
             self._typing.stop()
         self._typing = self.set_timer(_TYPING_SECONDS, self._search)
 
     def _search(self) -> None:
         if self.stands:
-            self._say("")
-            self.query_one(SessionList).move_to(0)
+            self.say("")
+            self.options.action_first()
             self._refill()
 
     def _refill(
@@ -152,12 +146,12 @@ class SessionsScreen(Dialogue[str | None]):
         if self._typing is not None:
             self._typing.stop()
             self._typing = None
-        words = words_of(self.query_one(Filter).value)
+        words = words_of(self.input.value)
 
-        def look(store: Store) -> list[Row]:
+        def look(store: Store) -> list[FoundSession]:
             if words:
-                return [Row(*found) for found in store.search(" ".join(words))]
-            return [Row(each) for each in store.summaries()]
+                return [FoundSession(*found) for found in store.search(" ".join(words))]
+            return [FoundSession(each) for each in store.summaries()]
 
         self._then = then = list[Callable[[], None]]()
 
@@ -168,7 +162,7 @@ class SessionsScreen(Dialogue[str | None]):
                     await asyncio.shield(asyncio.wrap_future(change))
                     done()
             except SpecchatError as error:
-                self._say(str(error), problem=True)
+                self.say(str(error), problem=True)
             rows = await self._answer(asked) or []
             newest = then is self._then
             if newest:
@@ -177,7 +171,7 @@ class SessionsScreen(Dialogue[str | None]):
                 self._show(rows, words, keep)
             for act in then:
                 # What changes the list has the next key wait again; but not for what was typed after it.
-                self._when_filled(act) if newest else act()
+                self.when_filled(act) if newest else act()
             self.refresh_bindings()
 
         asked = self._autosave.ask(look)
@@ -188,18 +182,22 @@ class SessionsScreen(Dialogue[str | None]):
         try:
             return await asyncio.wrap_future(asked)
         except SpecchatError as error:
-            self._say(str(error), problem=True)
+            self.say(str(error), problem=True)
             return None
 
-    def _show(self, rows: list[Row], words: tuple[str, ...], keep: str | None) -> None:
-        self.query_one(SessionList).show(rows, words, keep)
-        self.query_one("#body").display = self.query_one("#heading").display = bool(rows)
-        empty = self.query_one("#empty", Static)
-        empty.display = not rows
-        empty.update(_NONE_FOUND if words else _NONE_YET)
-        self.query_one("#count", Static).update(_count(len(rows), bool(words)))
+    def _show(self, found: list[FoundSession], words: tuple[str, ...], keep: str | None) -> None:
+        kept = (at for at, each in enumerate(found) if each.summary.identity == keep)
+        at = min(next(kept, self.options.highlighted or 0), len(found) - 1)
+        self._height = 2 if words else 1
+        self.fill(
+            lines(found, words, self._autosave.identity),
+            found[at : at + 1],
+            _NONE_FOUND if words else _NONE_YET,
+        )
+        self.query_one("#list").display = self.query_one("#heading").display = bool(found)
+        self.query_one("#dialog").border_subtitle = _count(len(found), bool(words))
 
-    def _when_filled(self, act: Callable[[], None]) -> None:
+    def when_filled(self, act: Callable[[], None]) -> None:
         """Do this to the list of what was typed last, not to an older one."""
         if self._typing is not None:
             self._search()
@@ -210,63 +208,52 @@ class SessionsScreen(Dialogue[str | None]):
 
     # Keys -------------------------------------------------------------------------------------------
 
-    def action_leave(self) -> None:
-        """Stay with the session that is open."""
-        self.dismiss(None)
-
     def action_filter(self) -> None:
         """Type into the search."""
-        self.query_one(Filter).focus()
+        self.input.focus()
 
     def action_list(self) -> None:
         """Go to the list, where letters are keys."""
-        self.query_one(SessionList).focus()
+        self.options.focus()
 
-    def action_move(self, step: int) -> None:
+    def action_move(self, how: str) -> None:
         """Move through the list while the search has the focus."""
-        self._when_filled(lambda: self.query_one(SessionList).action_move(step))
+        self.when_filled(lambda: super(SessionsScreen, self).action_move(how))
 
-    def action_page(self, direction: int) -> None:
-        """The same by pages."""
-        self._when_filled(lambda: self.query_one(SessionList).action_page(direction))
+    @_on_highlighted
+    def action_choose(self, chosen: Summary) -> None:
+        """Open the session."""
+        self.dismiss(chosen.identity)
 
-    @on(SessionList.Opened)
-    def action_open(self) -> None:
-        """Open the session under the cursor."""
-        self._with_chosen(lambda chosen: self.dismiss(chosen.identity))
-
-    def action_delete(self) -> None:
-        """Delete the session under the cursor, until it is undone; not the one that is open."""
-        self._with_chosen(self._delete)
-
-    def _delete(self, chosen: Summary) -> None:
+    @_on_highlighted
+    def action_delete(self, chosen: Summary) -> None:
+        """Delete the session, which can be undone; not the one that is open."""
         if chosen.identity == self._autosave.identity:
-            self._say("This session is open: open or begin another before you delete it.", problem=True)
+            self.say("This session is open. Open another or begin a new one, then delete it.", problem=True)
             return
 
         def done() -> None:
             self._deleted.append(chosen)
-            key = "u" if isinstance(self.focused, SessionList) else "Ctrl+Z"
-            self._say(f"Deleted “{_short(chosen.title)}” · {key} to undo")
+            key = "u" if self.focused is self.options else "Ctrl+Z"
+            self.say(f"Deleted “{cut(chosen.title, _TITLE)}” · {key} to undo")
 
         self._refill(change=self._autosave.ask(lambda store: store.delete(chosen.identity)), done=done)
 
     def action_undo(self) -> None:
         """Bring back what was deleted last."""
-        self._when_filled(self._undo)
 
-    def _undo(self) -> None:
-        if not self._deleted:
-            return
-        last = self._deleted.pop()
-        change = self._autosave.ask(lambda store: store.undelete(last.identity))
-        self._refill(last.identity, change, lambda: self._say(f"“{_short(last.title)}” is back."))
+        def undo() -> None:
+            if self._deleted:
+                last = self._deleted.pop()
+                change = self._autosave.ask(lambda store: store.undelete(last.identity))
+                self._refill(last.identity, change, lambda: self.say(f"“{cut(last.title, _TITLE)}” is back."))
 
-    def action_export(self) -> None:
-        """Write the session under the cursor to a new Markdown file."""
-        self._with_chosen(self._export)
+        self.when_filled(undo)
 
-    def _export(self, chosen: Summary) -> None:
+    @_on_highlighted
+    def action_export(self, chosen: Summary) -> None:
+        """Write the session to a new Markdown file."""
+
         def export(store: Store) -> Path:
             saved = store.load(chosen.identity)
             path = (self._folder or Path.cwd()) / file_name(saved.title)
@@ -275,26 +262,24 @@ class SessionsScreen(Dialogue[str | None]):
         async def tell() -> None:
             written = await self._answer(asked)
             if written is not None:
-                self._say(f"Written to {clean(str(written))}")
+                self.say(f"Written to {written}")
 
         asked = self._autosave.ask(export)
         self.run_worker(tell())
 
     # Renaming ---------------------------------------------------------------------------------------
 
-    def action_rename(self) -> None:
-        """Change the title of the session under the cursor, where it stands."""
-        self._with_chosen(self._rename)
-
-    def _rename(self, chosen: Summary) -> None:
+    @_on_highlighted
+    def action_rename(self, chosen: Summary) -> None:
+        """Change the title of the session, where it stands."""
         self._renaming = chosen
-        editor, listing = self.query_one(TitleEditor), self.query_one(SessionList)
-        listing.move_to(listing.cursor)
+        self.options.scroll_to_highlight()
+        editor = self.query_one(TitleEditor)
         editor.value = chosen.title
         editor.display = True
         self._place_editor()
         editor.focus()
-        self._say("")
+        self.say("")
 
     def action_save_title(self) -> None:
         """Give the session the title that was typed."""
@@ -303,7 +288,12 @@ class SessionsScreen(Dialogue[str | None]):
         if session is not None:
             self._refill(session.identity, self._autosave.rename(session.identity, title))
 
-    @on(TitleEditor.Left)
+    @on(DescendantBlur)
+    def _left(self, event: DescendantBlur) -> None:
+        # Another window of the desktop is no reason to throw away what was typed.
+        if isinstance(event.widget, TitleEditor) and self.app.app_focus:
+            self.action_keep_title()
+
     def action_keep_title(self) -> None:
         """Leave the title as it was."""
         editor = self.query_one(TitleEditor)
@@ -312,40 +302,18 @@ class SessionsScreen(Dialogue[str | None]):
         had_focus = editor.has_focus
         self._renaming, editor.display = None, False
         if had_focus:
-            self.query_one(SessionList).focus()
-
-    @on(SessionList.Scrolled)
-    def _place_editor(self) -> None:
-        editor, listing = self.query_one(TitleEditor), self.query_one(SessionList)
-        editor.styles.offset = (MARK, listing.cursor_line)
-        editor.styles.width = max(8, listing.scrollable_content_region.width - MARK)
+            self.options.focus()
 
     @on(Resize)
     def _resized(self) -> None:
-        self.call_after_refresh(self._arrange)
+        self.call_after_refresh(self._place_editor)
 
-    def _arrange(self) -> None:
-        if not self.stands:
-            return
-        width = self.query_one("#body").content_region.width
-        self.query_one("#heading", Static).update(heading(width - 1))
-        self._place_editor()
-
-    # ------------------------------------------------------------------------------------------------
-
-    def _with_chosen(self, act: Callable[[Summary], object]) -> None:
-        """Do this to the session under the cursor of the list of what was typed last."""
-
-        def with_it() -> None:
-            if (chosen := self.query_one(SessionList).selected) is not None:
-                act(chosen)
-
-        self._when_filled(with_it)
-
-    def _say(self, sentence: str, problem: bool = False) -> None:
-        said = self.query_one("#said", Static)
-        said.set_class(problem, "-problem")
-        said.update(sentence)
+    def _place_editor(self) -> None:
+        if self.stands:
+            editor, options = self.query_one(TitleEditor), self.options
+            line = (options.highlighted or 0) * self._height - options.scroll_offset.y
+            editor.styles.offset = (_BEFORE_TITLE, line)
+            editor.styles.width = max(8, options.scrollable_content_region.width - _BEFORE_TITLE)
 
 
 def _count(rows: int, searched: bool) -> str:
@@ -354,7 +322,3 @@ def _count(rows: int, searched: bool) -> str:
     if not searched:
         return f"{rows:,} {'session' if rows == 1 else 'sessions'}"
     return f"newest {rows} found" if rows >= MOST_FOUND else f"{rows} found"
-
-
-def _short(title: str, longest: int = 40) -> str:
-    return title if len(title) <= longest else title[: longest - 1].rstrip() + "…"

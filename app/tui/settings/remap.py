@@ -51,42 +51,37 @@ class KeyList(OptionList):
     """Every action with its keys. Enter asks for another key, Delete goes back to the default."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("enter", "select", "new key", key_display="Enter"),
-        Binding("delete,backspace", "reset", "default key", key_display="Del"),
+        Binding("enter", "select", "new key"),
+        Binding("delete,backspace", "reset", "default key"),
     ]
 
     class Changed(Message):
-        """Other keys are given. said: what was done, or why it was not."""
+        """The list has other `overrides`, or could not. said: what was done, or why it was not."""
 
-        def __init__(self, overrides: Mapping[str, str], said: str, problem: bool) -> None:
+        def __init__(self, said: str, problem: bool) -> None:
             super().__init__()
-            self.overrides = overrides
             self.said = said
             self.problem = problem
 
     def __init__(self, overrides: Mapping[str, str]) -> None:
         self.overrides = dict(overrides)
-        super().__init__(*(self._option(action) for action in ACTIONS))
+        super().__init__(*(Option(self._prompt(action), id=action.name) for action in ACTIONS))
 
-    def _option(self, action: Action) -> Option:
+    def _prompt(self, action: Action) -> Content:
         keys = shown_keys(keys_in_force(self.overrides)[action.name])
         changed = action.name in self.overrides
-        return Option(
-            Content.assemble(
-                Content.styled(f"{keys:<{_KEYS_WIDTH}} ", "$accent bold" if changed else "$accent"),
-                action.summary,
-            ),
-            id=action.name,
+        return Content.assemble(
+            (f"{keys:<{_KEYS_WIDTH}} ", "$accent bold" if changed else "$accent"), action.summary
         )
 
     def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
         """Ask for the key."""
         event.stop()
-        action = BY_NAME[str(event.option.id)]
+        action = ACTIONS[event.option_index]
 
         def pressed(key: str | None) -> None:
             if key is not None:
-                self._give(action, key)
+                self._change(action, key, f"{shown_key(key)}: {action.summary}", self._taken(action, key))
 
         self.app.push_screen(KeyWanted(action), pressed)
 
@@ -98,33 +93,25 @@ class KeyList(OptionList):
             self.screen.focus_previous()
 
     def action_reset(self) -> None:
-        """Give the action that is marked its default keys again."""
-        if self.highlighted is None:
-            return
-        action = ACTIONS[self.highlighted]
-        overrides = {name: keys for name, keys in self.overrides.items() if name != action.name}
-        shown = shown_keys(keys_in_force({})[action.name])
-        self._adopt(overrides, f"{shown}, as by default: {action.summary}")
+        """Give the highlighted action its default keys again."""
+        if self.highlighted is not None:
+            action = ACTIONS[self.highlighted]
+            shown = shown_keys(keys_in_force({})[action.name])
+            self._change(action, action.keys, f"{shown}, as by default: {action.summary}")
 
-    def _give(self, action: Action, key: str) -> None:
-        problem = key_problem(key)
-        if problem is not None:
-            self.post_message(self.Changed(self.overrides, problem, True))
-            return
+    def _taken(self, action: Action, key: str) -> str | None:
+        """Why the key cannot be given to this action; None where it can."""
         for name, keys in keys_in_force(self.overrides).items():
             if key in keys and name != action.name:
-                said = f"{shown_key(key)} is taken: “{BY_NAME[name].summary}”. Give that another key first."
-                self.post_message(self.Changed(self.overrides, said, True))
-                return
-        overrides = {name: keys for name, keys in self.overrides.items() if name != action.name}
-        if key != action.keys:
-            overrides[action.name] = key
-        self._adopt(overrides, f"{shown_key(key)}: {action.summary}")
+                return f"{shown_key(key)} is taken: “{BY_NAME[name].summary}”. Give that another key first."
+        return key_problem(key)
 
-    def _adopt(self, overrides: dict[str, str], said: str) -> None:
-        problem = check_keys(overrides)
+    def _change(self, action: Action, keys: str, said: str, problem: str | None = None) -> None:
+        overrides = {name: given for name, given in self.overrides.items() if name != action.name}
+        if keys != action.keys:
+            overrides[action.name] = keys
+        problem = problem or check_keys(overrides)
         if problem is None:
             self.overrides = overrides
-            for action in ACTIONS:
-                self.replace_option_prompt(action.name, self._option(action).prompt)
-        self.post_message(self.Changed(self.overrides, problem or said, problem is not None))
+            self.replace_option_prompt(action.name, self._prompt(action))
+        self.post_message(self.Changed(problem or said, problem is not None))

@@ -1,4 +1,4 @@
-"""One line of the settings: a label, a field that is checked as it is typed, and a sentence beneath."""
+"""One setting on the screen: a label, a field that is checked as it is typed, and a sentence below."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import ClassVar
 from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, Vertical
+from textual.containers import HorizontalGroup, VerticalGroup
 from textual.content import Content
 from textual.events import Click
 from textual.message import Message
@@ -21,13 +21,13 @@ from app.config.fields import Field, Value, choices_of, typed
 
 _SWITCH = ("off", "on")
 _BETWEEN_FIELDS: list[BindingType] = [
-    Binding("down", "screen.focus_next", "fields", key_display="↑ ↓"),
-    Binding("up", "screen.focus_previous", show=False),
+    Binding("down", "app.focus_next", "fields", key_display="↑ ↓"),
+    Binding("up", "app.focus_previous", show=False),
 ]
 
 
-class Options(Widget, can_focus=True):
-    """A few words of which one is chosen, by ← and → or the mouse."""
+class InlineChoice(Widget, can_focus=True):
+    """A few words on one line; ← and → or the mouse choose one."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("left", "choose(-1)", "choose", key_display="← →"),
@@ -42,7 +42,7 @@ class Options(Widget, can_focus=True):
     def __init__(self, words: Sequence[str], chosen: str) -> None:
         super().__init__()
         self.words = tuple(words)
-        self.set_reactive(Options.chosen, self.words.index(chosen))
+        self.set_reactive(InlineChoice.chosen, self.words.index(chosen))
 
     @property
     def word(self) -> str:
@@ -50,22 +50,18 @@ class Options(Widget, can_focus=True):
         return self.words[self.chosen]
 
     def render(self) -> Content:
-        parts = [
-            Content.styled(f" {word} ", self._style if index == self.chosen else "$muted")
-            for index, word in enumerate(self.words)
-        ]
-        return Content("").join(parts)
-
-    @property
-    def _style(self) -> str:
-        return "bold $block-cursor-foreground on $accent" if self.has_focus else "bold $accent on $panel"
+        focused = "bold $block-cursor-foreground on $accent"
+        chosen = focused if self.has_focus else "bold $accent on $panel"
+        return Content.assemble(
+            *((f" {word} ", chosen if word == self.word else "$muted") for word in self.words)
+        )
 
     def watch_has_focus(self, _focused: bool) -> None:
         super().watch_has_focus(_focused)
         self.refresh()
 
     def action_choose(self, step: int) -> None:
-        """Go on to the next or previous word, round the end."""
+        """Choose the next or the previous word; after the last comes the first."""
         self.chosen = (self.chosen + step) % len(self.words)
 
     def watch_chosen(self) -> None:
@@ -81,18 +77,17 @@ class Options(Widget, can_focus=True):
                 return
 
 
-class Line(Input):
-    """A text of one line, that ↑, ↓ and Enter leave."""
+class LineField(Input):
+    """A text of one line; ↑, ↓ and Enter leave it."""
 
-    # Of its own, as Input's would scroll.
     BINDINGS: ClassVar[list[BindingType]] = _BETWEEN_FIELDS
 
     async def action_submit(self) -> None:
         self.screen.focus_next()
 
 
-class Lines(TextArea):
-    """A text of several lines that ↑ and ↓ leave at its ends, as they leave a field of one line."""
+class TextField(TextArea):
+    """A text of several lines; ↑ leaves it on the first and ↓ on the last."""
 
     def action_cursor_up(self, select: bool = False) -> None:
         if not select and self.cursor_at_first_line:
@@ -107,48 +102,44 @@ class Lines(TextArea):
             super().action_cursor_down(select)
 
 
-class Row(Vertical):
+class SettingRow(VerticalGroup):
     """A setting. `value` and `problem` follow what is typed; each change posts Changed."""
 
     class Changed(Message):
         """What the row holds has changed."""
 
-        def __init__(self, row: Row) -> None:
+        def __init__(self, row: SettingRow) -> None:
             super().__init__()
             self.row = row
 
     def __init__(self, field: Field, value: Value, note: str = "") -> None:
-        """note: said after the summary, of a text that may be foreign."""
+        """note: said after the summary; may be anybody's text."""
         super().__init__(id=f"{field.section}-{field.name}")
         self.field = field
         self.value = value
         self.problem: str | None = None
         self._summary = " ".join(part for part in (field.summary, clean(note)) if part)
-        self._control = self._made(value)
-
-    @property
-    def control(self) -> Widget:
-        """What takes the focus."""
-        return self._control
+        # What takes the focus.
+        self.control = self._made(value)
 
     def compose(self) -> ComposeResult:
-        with Horizontal():
+        with HorizontalGroup():
             yield Static(self.field.title, classes="label", markup=False)
-            yield self._control
+            yield self.control
         yield Static(self._summary, classes="sentence", markup=False)
 
     def _made(self, value: Value) -> Widget:
         if self.field.kind == "choice":
-            return Options(choices_of(self.field), str(value))
+            return InlineChoice(choices_of(self.field), str(value))
         if self.field.kind == "switch":
-            return Options(_SWITCH, _SWITCH[bool(value)])
+            return InlineChoice(_SWITCH, _SWITCH[bool(value)])
         # What a command line named may hold anything.
         text = "" if value is None else clean(f"{value}")
         if self.field.kind == "lines":
-            return Lines(text, compact=True, show_line_numbers=False, highlight_cursor_line=False)
+            return TextField(text, compact=True, show_line_numbers=False, highlight_cursor_line=False)
         if isinstance(value, float):
             text = f"{value:.12g}"
-        return Line(text, placeholder=self.field.empty, compact=True, select_on_focus=False)
+        return LineField(text, placeholder=self.field.empty, compact=True, select_on_focus=False)
 
     def on_descendant_focus(self) -> None:
         self.add_class("-here")
@@ -158,17 +149,19 @@ class Row(Vertical):
     def on_descendant_blur(self) -> None:
         self.remove_class("-here")
 
-    @on(Options.Changed)
+    @on(InlineChoice.Changed)
     @on(Input.Changed)
     @on(TextArea.Changed)
     def _check(self, event: Message) -> None:
         event.stop()
-        if isinstance(self._control, Options):
-            word = self._control.word
-            self._hold(word == "on" if self.field.kind == "switch" else word, None)
+        control, text = self.control, ""
+        if isinstance(control, InlineChoice):
+            self._hold(control.word == "on" if self.field.kind == "switch" else control.word, None)
             return
-        text = self._control.text if isinstance(self._control, TextArea) else ""
-        text = self._control.value if isinstance(self._control, Input) else text
+        if isinstance(control, Input):
+            text = control.value
+        elif isinstance(control, TextArea):
+            text = control.text
         try:
             self._hold(typed(self.field, text), None)
         except ValueError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -11,7 +11,6 @@ from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
-from textual.message import Message
 from textual.widget import Widget
 from textual.widgets import ContentSwitcher, Footer, Static
 
@@ -20,7 +19,7 @@ from app.config.values import Settings
 from app.process.events import ProposerOption
 from app.tui.dialogs.dialogue import Dialogue
 from app.tui.settings.remap import KeyList
-from app.tui.settings.row import Options, Row
+from app.tui.settings.row import InlineChoice, SettingRow
 
 # What is not here (template, folders of drafts, mmap) is rare enough to be left to the file.
 _SECTIONS: dict[str, tuple[tuple[str, ...], str]] = {
@@ -37,33 +36,29 @@ _FILE_ONLY = ("template", "rpc", "draft_folders", "mmap")
 class SettingsScreen(Dialogue[Settings | None]):
     """Ctrl+S gives the settings as they are on the screen, Esc None; it asks first if something changed.
 
-    options: the proposers as the engine offers them, so that one that cannot be used says why.
+    preview: shows a theme, by its name in the settings, at once. options: the proposers as the engine offers
+    them, to say why one cannot be used.
     """
 
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text("utf-8")
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("ctrl+s", "save", "save", key_display="Ctrl+S", priority=True),
-        Binding("escape", "leave", "close", key_display="Esc"),
+        Binding("ctrl+s", "save", "save", priority=True),
+        Binding("escape", "leave", "close"),
     ]
 
-    class Preview(Message):
-        """Show this theme (a name of the settings) now; nothing is saved yet."""
-
-        def __init__(self, theme: str) -> None:
-            super().__init__()
-            self.theme = theme
-
-    def __init__(self, settings: Settings, options: Sequence[ProposerOption] = ()) -> None:
+    def __init__(
+        self, settings: Settings, preview: Callable[[str], None], options: Sequence[ProposerOption] = ()
+    ) -> None:
         super().__init__()
-        self._before = settings
-        self._settings = settings
+        self._before = self._settings = settings
+        self._preview = preview
         self._options = options
         self._sure = False
 
     def compose(self) -> ComposeResult:
         with Vertical(id="dialog") as dialog:
             dialog.border_title = "Settings"
-            yield Options(tuple(_SECTIONS), "Sampling")
+            yield InlineChoice(tuple(_SECTIONS), "Sampling")
             with ContentSwitcher(initial="Sampling"):
                 for title, (sections, note) in _SECTIONS.items():
                     yield VerticalScroll(*self._contents(sections, note), id=title, can_focus=False)
@@ -75,7 +70,7 @@ class SettingsScreen(Dialogue[Settings | None]):
             yield Static(note, classes="note", markup=False)
         for field in FIELDS:
             if field.section in sections and field.name not in _FILE_ONLY:
-                yield Row(field, get(self._settings, field), self._note(field))
+                yield SettingRow(field, get(self._settings, field), self._note(field))
         if not sections:
             yield KeyList(self._settings.keys)
 
@@ -87,38 +82,30 @@ class SettingsScreen(Dialogue[Settings | None]):
         )
 
     def opened(self) -> None:
-        self.query_one("#dialog > Options").focus()
+        self.query_one("#dialog > InlineChoice").focus()
 
     @property
-    def problem(self) -> Row | None:
+    def problem(self) -> SettingRow | None:
         """The first row that holds what cannot be saved."""
-        return next((row for row in self.query(Row) if row.problem), None)
+        return next((row for row in self.query(SettingRow) if row.problem), None)
 
-    @on(Options.Changed)
+    @on(InlineChoice.Changed)
     def _section(self) -> None:
-        self.query_one(ContentSwitcher).current = self.query_one("#dialog > Options", Options).word
+        self.query_one(ContentSwitcher).current = self.query_one("#dialog > InlineChoice", InlineChoice).word
 
-    @on(Row.Changed)
-    def _changed(self, event: Row.Changed) -> None:
+    @on(SettingRow.Changed)
+    def _changed(self, event: SettingRow.Changed) -> None:
         row = event.row
         if row.problem is None:
             self._settings = put(self._settings, row.field, row.value)
             if row.field.name == "theme":
-                self.post_message(self.Preview(str(row.value)))
-        self._say("")
+                self._preview(str(row.value))
+        self.say("")
 
     @on(KeyList.Changed)
     def _keys(self, event: KeyList.Changed) -> None:
-        self._settings = replace(self._settings, keys=dict(event.overrides))
-        self._say(event.said, event.problem)
-
-    def action_focus_next(self) -> None:
-        """To the next field."""
-        self.focus_next()
-
-    def action_focus_previous(self) -> None:
-        """To the field before, or from the first one up to the sections."""
-        self.focus_previous()
+        self._settings = replace(self._settings, keys=dict(self.query_one(KeyList).overrides))
+        self.say(event.said, event.problem)
 
     def action_save(self) -> None:
         """Give the settings, or go to what is wrong with them."""
@@ -127,23 +114,21 @@ class SettingsScreen(Dialogue[Settings | None]):
             self.dismiss(self._settings)
             return
         title = next(name for name, (sections, _) in _SECTIONS.items() if row.field.section in sections)
-        self.query_one("#dialog > Options", Options).chosen = list(_SECTIONS).index(title)
+        self.query_one("#dialog > InlineChoice", InlineChoice).chosen = list(_SECTIONS).index(title)
         self.query_one(ContentSwitcher).current = title
         row.control.focus()
-        self._say(f"Not saved: fix {row.field.title} first.", problem=True)
+        self.say(f"Not saved: fix {row.field.title} first.", problem=True)
 
     def action_leave(self) -> None:
         """Close; the second time, where something has changed."""
         if not self._sure and (self._settings != self._before or self.problem):
-            self._say("Not saved: Ctrl+S saves the changes, Esc again drops them.", problem=True)
+            self.say("Not saved: Ctrl+S saves the changes, Esc again drops them.", problem=True)
             self._sure = True
             return
         if self._settings.look.theme != self._before.look.theme:
-            self.app.post_message(self.Preview(self._before.look.theme))
+            self._preview(self._before.look.theme)
         self.dismiss(None)
 
-    def _say(self, sentence: str, problem: bool = False) -> None:
+    def say(self, sentence: str, problem: bool = False) -> None:
         self._sure = False
-        said = self.query_one("#said", Static)
-        said.set_class(problem, "-problem")
-        said.update(sentence)
+        super().say(sentence, problem)

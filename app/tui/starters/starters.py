@@ -1,4 +1,4 @@
-"""What an empty chat offers: three questions to begin with, each with what is to be expected of it."""
+"""What an empty chat offers: three questions to begin with, each with what to expect of it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ WIDE, TALL = 78, 18
 
 @dataclass(frozen=True, slots=True)
 class Starter:
-    """title: what is asked, in short. promise: what to expect. text: the question itself. file: of this
-    folder, what it is about, "" for nothing. copies: so many tokens of it are to be copied, at temperature 0;
-    the promise says so. 0: the reply is made as any other."""
+    """title: the question in short. promise: what to expect. text: the question itself. file: a document of
+    this folder to go with it, "" for none. copies: the reply has at most so many tokens, at temperature 0,
+    and the promise says so; 0 for the settings' own."""
 
     title: str
     promise: str
@@ -49,7 +49,7 @@ STARTERS = (
         300,
     ),
     Starter(
-        "Sum a story up",
+        "Summarise a story",
         "little to copy: names, a phrase",
         "Summarise the story in three sentences.",
         "story.md",
@@ -61,7 +61,7 @@ STARTERS = (
 
 
 class Starters(Widget):
-    """A list that is walked from the prompt, which keeps the focus; it makes way for what is typed there."""
+    """A list that is walked from the prompt, which keeps the focus. It hides while something is typed."""
 
     ALLOW_SELECT = False
     DEFAULT_CSS = Path(__file__).with_suffix(".tcss").read_text("utf-8")
@@ -106,7 +106,7 @@ class Starters(Widget):
 
     def render(self) -> RenderResult:
         wide = self.app.size.width >= WIDE
-        lines = [Content.styled("Try one: ↓ and Enter, or a click", "$muted")] if self._heading else []
+        lines = [Content.styled("Try one: press ↓ and Enter, or click", "$muted")] if self._heading else []
         for place, starter in enumerate(STARTERS):
             line = Content(f"› {starter.title:<28}" if wide else f"› {starter.title}")
             if wide:
