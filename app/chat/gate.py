@@ -22,6 +22,11 @@ def clean(text: str) -> str:
     return _FORBIDDEN.sub(_replacement, text)
 
 
+def one_line(text: str) -> str:
+    """`text` cleaned, in one line: each run of spaces, tabs and line ends becomes a space."""
+    return " ".join(clean(text).split())
+
+
 def _replacement(match: re.Match[str]) -> str:
     character = match[0]
     if "\ud800" <= character <= "\udfff":
