@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from app.arguments import Parser, whole
+from app.arguments import LARGEST, Parser, add_model_options, whole
 from app.chat.gate import clean
 from app.errors import OutputError, SpecchatError, UsageError
 from app.settings.fields import nearest, shown
@@ -22,9 +22,18 @@ if TYPE_CHECKING:
 
 _KV_TYPES = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0")
 _LONGEST_K = 32
-# ggml has room for so many threads, and the native settings for so large a number.
+# ggml has room for so many threads.
 _MOST_THREADS = 512
-_LARGEST = 2**31 - 1
+# What of the sampling settings can be given: by field, its option, default and meaning.
+_SAMPLING: dict[str, tuple[str, float, str]] = {
+    "temperature": ("--temp", 0.8, "0 for argmax"),
+    "top_k": ("--top-k", 40, "0 for off"),
+    "top_p": ("--top-p", 0.95, "1 for off"),
+    "min_p": ("--min-p", 0.05, "0 for off"),
+    "repeat_penalty": ("--repeat-penalty", 1.0, "1 for off"),
+    "frequency_penalty": ("--frequency-penalty", 0.0, "0 for off"),
+    "presence_penalty": ("--presence-penalty", 0.0, "0 for off"),
+}
 # Each command's module, loaded when it is called; it has a `main` that takes the arguments.
 _COMMANDS = {
     "bench": "app.bench.run",
@@ -144,22 +153,11 @@ def _parser() -> argparse.ArgumentParser:
     add("--version", action="store_true", help="print the version")
     add("--json", action="store_true", help="print one JSON object with the text and every figure")
     add("--system", metavar="TEXT", help="system prompt")
-    add("--template", metavar="NAME", help="chat template: chatml, …, or a Jinja file")
 
-    model = parser.add_argument_group("models")
-    add = model.add_argument
-    add("--model", metavar="M", help="path of a .gguf or a name of the catalogue (default: the bundled one)")
-    add("--draft", metavar="D", help="a smaller model with the same vocabulary")
-    add("--bridge", action="store_true", help="allow a draft with another vocabulary, by way of its text")
-    add(
-        "--ctx",
-        type=whole(2, _LARGEST),
-        metavar="N",
-        help="tokens of context (default: 8192, more if needed, less where memory is short)",
-    )
+    add = add_model_options(parser).add_argument
     add(
         "--gpu-layers",
-        type=whole(-1, _LARGEST),
+        type=whole(-1, LARGEST),
         default=-1,
         metavar="N",
         help="layers on the GPU (default: as many as fit)",
@@ -178,7 +176,13 @@ def _parser() -> argparse.ArgumentParser:
         default="auto",
         help="default: on a GPU llama.cpp's choice, on a CPU measured",
     )
-    add("--kv-type", choices=_KV_TYPES, default="f16", help="numbers in the cache (default: f16)")
+    add(
+        "--kv-type",
+        dest="cache_type",
+        choices=_KV_TYPES,
+        default="f16",
+        help="numbers in the cache (default: f16)",
+    )
     add("--no-mmap", action="store_true", help="read the weights into memory")
 
     speculation = parser.add_argument_group("speculation")
@@ -191,18 +195,12 @@ def _parser() -> argparse.ArgumentParser:
         help=f"{names}; auto: for each pass the one that brings most (default)",
     )
     add("--k", type=_draft_length, metavar="N|auto", help="tokens to draft a pass (default: auto)")
-    add("--exact", action="store_true", help="the same greedy stream whatever is drafted, bit for bit (CPU)")
-    add("--yes", action="store_true", help="write a layer-skipped copy above 1 GB without asking")
 
     sampling = parser.add_argument_group("sampling")
     add = sampling.add_argument
-    add("--temp", type=float, default=0.8, metavar="T", help="temperature, 0 for argmax (default: 0.8)")
-    add("--top-k", type=int, default=40, metavar="N", help="0 for off (default: 40)")
-    add("--top-p", type=float, default=0.95, metavar="P", help="1 for off (default: 0.95)")
-    add("--min-p", type=float, default=0.05, metavar="P", help="0 for off (default: 0.05)")
-    add("--repeat-penalty", type=float, default=1.0, metavar="R", help="1 for off (default: 1)")
-    add("--frequency-penalty", type=float, default=0.0, metavar="F", help="0 for off (default: 0)")
-    add("--presence-penalty", type=float, default=0.0, metavar="F", help="0 for off (default: 0)")
+    for name, (option, default, what) in _SAMPLING.items():
+        said = f"{what} (default: {default:g})"
+        add(option, dest=name, type=type(default), default=default, metavar="N", help=said)
     add("--seed", type=whole(0), metavar="S", help="default: a new one, shown at the end")
     add("--max-tokens", type=whole(1), default=1024, metavar="N", help="default: 1024")
     add("--stop", action="append", default=[], metavar="S", help="end the reply before this text")
@@ -210,7 +208,10 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _one_shot(options: argparse.Namespace) -> OneShot:
+    from secrets import randbits
+
     from app.assembly import Setup
+    from app.engine.events import Request
     from app.engine.settings import Sampling
     from app.llama.settings import ContextSettings, ModelSettings
     from app.oneshot import OneShot
@@ -221,36 +222,31 @@ def _one_shot(options: argparse.Namespace) -> OneShot:
         setup=Setup(
             model=options.model,
             draft=options.draft,
-            context_length=options.ctx,
+            context_length=options.context_length,
             model_settings=ModelSettings(
                 gpu_layers=options.gpu_layers, mmap=not options.no_mmap, rpc=options.rpc
             ),
             context_settings=ContextSettings(
                 threads=options.threads,
                 flash_attention=options.flash_attention,
-                cache_type=options.kv_type,
+                cache_type=options.cache_type,
                 exact=options.exact,
             ),
             bridge=options.bridge,
         ),
         proposer=options.proposer,
-        sampling=Sampling(
-            temperature=options.temp,
-            top_k=options.top_k,
-            top_p=options.top_p,
-            min_p=options.min_p,
-            repeat_penalty=options.repeat_penalty,
-            frequency_penalty=options.frequency_penalty,
-            presence_penalty=options.presence_penalty,
+        request=Request(
+            prompt=(),
+            sampling=Sampling(**{name: getattr(options, name) for name in _SAMPLING}),
+            seed=randbits(32) if options.seed is None else options.seed,
+            max_tokens=options.max_tokens,
+            stop=tuple(options.stop),
+            k=options.k,
         ),
-        k=options.k,
-        seed=options.seed,
-        max_tokens=options.max_tokens,
         system=options.system,
-        stop=tuple(options.stop),
         template=options.template,
         json=options.json,
-        agreed=options.yes,
+        may_write=options.yes,
     )
 
 

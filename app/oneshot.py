@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import secrets
 import signal
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from app.arguments import ask
@@ -17,38 +16,54 @@ from app.chat.documents import Document, read_document, read_stdin, with_documen
 from app.chat.gate import clean
 from app.chat.message import Message
 from app.chat.prompt import encode
+from app.commands.status import StatusLine
 from app.engine.events import Dropped, Finished, Pass, Prefill, Request
-from app.engine.settings import Sampling
 from app.errors import SpecchatError, UsageError
+
+# Tokens of a prompt whose reading is shown.
+_LONG_PROMPT = 512
+_ENDS = {
+    "stop_string": "ended at a stop string",
+    "length": "cut at --max-tokens",
+    "context": "cut: the context is full",
+    "cancelled": "interrupted",
+}
+# Figures that --json prints under their own names.
+_SAME_NAME = (
+    *("text", "token_ids", "origins", "prompt_tokens", "cached_tokens", "seed", "passes", "drafted"),
+    *("accepted", "trimmed", "acceptance_rate", "tokens_per_pass", "accepted_by_position", "k_history"),
+    "speedup",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class OneShot:
-    """The arguments of `specchat -p`, checked for type only."""
+    """The arguments of `specchat -p`. request: all of the reply but its prompt.
+
+    may_write: whether large files are written without asking.
+    """
 
     prompt: str
     files: tuple[str, ...]
     setup: Setup
     proposer: str
-    sampling: Sampling
-    k: int | None = None
-    seed: int | None = None
-    max_tokens: int = 1024
-    system: str | None = None
-    stop: tuple[str, ...] = ()
-    template: str | None = None
-    json: bool = False
-    agreed: bool = False
+    request: Request
+    system: str | None
+    template: str | None
+    json: bool
+    may_write: bool
 
 
 def run(arguments: OneShot) -> int:
     """Answer, and return the exit code.
 
-    The engine works in a thread of its own: a signal is only noticed between two steps of Python, and
-    the main thread must not sit in a native call of seconds when Ctrl+C comes. Documents are read here:
-    a pipe that stays open can only be given up by the thread that gets the signal.
+    The engine works in a thread of its own: Python notices a signal between two of its steps only, and the
+    main thread must not be in a native call of seconds when Ctrl+C comes. Documents are read here: only the
+    thread that gets the signal can stop waiting for a pipe that stays open.
     """
-    prompt = with_documents(_checked_prompt(arguments.prompt), documents_of(arguments.files))
+    if not arguments.prompt.strip():
+        raise UsageError("The prompt is empty: write what to do after -p.")
+    prompt = with_documents(arguments.prompt, documents_of(arguments.files))
     interrupt = threading.Event()
     outcome: list[int | BaseException] = []
 
@@ -60,8 +75,8 @@ def run(arguments: OneShot) -> int:
         finally:
             ended.set()
 
-    # Not KeyboardInterrupt: raised while the thread begins it would leave it running. And not Thread.join:
-    # interrupted, it takes the thread for ended (Python 3.10 to 3.12).
+    # KeyboardInterrupt, raised while the thread starts, would leave it running. And Thread.join, when it is
+    # interrupted, takes the thread for ended (Python 3.10 to 3.12).
     before = signal.signal(signal.SIGINT, lambda *_: interrupt.set())
     ended = threading.Event()
     try:
@@ -79,38 +94,32 @@ def run(arguments: OneShot) -> int:
 
 
 def _answer(arguments: OneShot, prompt: str, interrupt: threading.Event) -> int:
-    progress = Progress(shown=sys.stderr.isatty() and not arguments.json)
+    line = StatusLine(shown=sys.stderr.isatty() and not arguments.json)
     with Assembly(
         arguments.setup,
         stop=interrupt.is_set,
-        agree=lambda question: arguments.agreed or ask(question),
-        say=lambda line: None if arguments.json else print(line, file=sys.stderr),
+        agree=lambda question: arguments.may_write or ask(question),
+        say=lambda text: None if arguments.json else print(text, file=sys.stderr),
         progress=lambda share: not interrupt.is_set(),
     ) as assembly:
         target = assembly.target
-        tokens = encode(_messages(prompt, arguments.system), template_for(target, arguments.template), target)
+        messages = [Message("system", arguments.system)] if arguments.system else []
+        messages.append(Message("user", prompt))
+        tokens = encode(messages, template_for(target, arguments.template), target)
         if not tokens:
             raise SpecchatError("The chat template wrote nothing: choose another with --template.")
-        engine = assembly.engine(arguments.proposer, needed=len(tokens) + arguments.max_tokens)
-        request = Request(
-            prompt=tuple(tokens),
-            sampling=arguments.sampling,
-            seed=secrets.randbits(32) if arguments.seed is None else arguments.seed,
-            max_tokens=arguments.max_tokens,
-            stop=arguments.stop,
-            k=arguments.k,
-        )
+        request = replace(arguments.request, prompt=tuple(tokens))
+        engine = assembly.engine(arguments.proposer, needed=len(tokens) + request.max_tokens)
         for event in engine.generate(request):
             if isinstance(event, Prefill):
-                progress.prefill(event)
-            elif isinstance(event, Pass):
-                progress.clear()
+                show_prefill(line, event)
+                continue
+            line.clear()
+            if isinstance(event, Pass):
                 _show(event.text, arguments)
             elif isinstance(event, Dropped):
-                progress.clear()
                 print(assembly.drop(event), file=sys.stderr)
             else:
-                progress.clear()
                 assembly.remember(engine, event)
                 _show(event.rest, arguments)
                 _report(event, arguments, assembly)
@@ -118,17 +127,17 @@ def _answer(arguments: OneShot, prompt: str, interrupt: threading.Event) -> int:
     raise AssertionError("a reply ends with Finished")
 
 
+def show_prefill(line: StatusLine, event: Prefill) -> None:
+    """How much of a long prompt is read."""
+    if event.total - event.cached > _LONG_PROMPT:
+        line.show(f"reading {event.done:,} of {event.total:,} tokens")
+
+
 def _show(text: str, arguments: OneShot) -> None:
-    """Stream text out. No control sequence of the model may reach a terminal; a pipe gets what it said."""
+    """Write text at once; on a terminal without control characters, into a pipe as the model wrote it."""
     if text and not arguments.json:
         sys.stdout.write(clean(text) if sys.stdout.isatty() else text)
         sys.stdout.flush()
-
-
-def _checked_prompt(prompt: str) -> str:
-    if not prompt.strip():
-        raise UsageError("The prompt is empty: write what to do after -p.")
-    return prompt
 
 
 def documents_of(files: Sequence[str]) -> list[Document]:
@@ -141,34 +150,10 @@ def documents_of(files: Sequence[str]) -> list[Document]:
     return documents
 
 
-def _messages(prompt: str, system: str | None) -> list[Message]:
-    messages = [Message("system", system)] if system else []
-    return [*messages, Message("user", prompt)]
-
-
-class Progress:
-    """One line on the terminal while a long prompt is read."""
-
-    def __init__(self, shown: bool) -> None:
-        self._shown = shown
-        self._visible = False
-
-    def prefill(self, event: Prefill) -> None:
-        if self._shown and event.total - event.cached > 512:
-            print(f"\rreading {event.done:,} of {event.total:,} tokens", end="", file=sys.stderr, flush=True)
-            self._visible = True
-
-    def clear(self) -> None:
-        if self._visible:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
-            self._visible = False
-
-
 def _report(finished: Finished, arguments: OneShot, assembly: Assembly) -> None:
-    draft = assembly.draft_path
     if arguments.json:
         exact = arguments.setup.context_settings.exact
-        print(json.dumps(as_json(finished, assembly.target.path, draft, exact)))
+        print(json.dumps(as_json(finished, assembly.target.path, assembly.draft_path, exact)))
         return
     if finished.text and not finished.text.endswith("\n"):
         print(flush=True)
@@ -193,42 +178,22 @@ def summary(finished: Finished, proposer: str) -> str:
     read = finished.prompt_tokens - finished.cached_tokens
     parts.append(f"{read:,} prompt tokens in {finished.prefill_seconds:.1f} s")
     parts.append(f"seed {finished.seed}")
-    ends = {
-        "stop": "",
-        "stop_string": "ended at a stop string",
-        "length": "cut at --max-tokens",
-        "context": "cut: the context is full",
-        "cancelled": "interrupted",
-    }
-    return " · ".join([*parts, ends[finished.reason]] if ends[finished.reason] else parts)
+    if finished.reason in _ENDS:
+        parts.append(_ENDS[finished.reason])
+    return " · ".join(parts)
 
 
 def as_json(finished: Finished, model: Path, draft: Path | None, exact: bool) -> dict[str, object]:
     """The contract of `--json`: one object, null for what was not measured."""
-    plain = finished.plain_seconds
-    host = finished.host_seconds_per_pass
+    plain, host = finished.plain_seconds, finished.host_seconds_per_pass
     return {
-        "text": finished.text,
-        "token_ids": finished.token_ids,
-        "origins": finished.origins,
-        "prompt_tokens": finished.prompt_tokens,
-        "cached_tokens": finished.cached_tokens,
+        **{name: getattr(finished, name) for name in _SAME_NAME},
         "finish_reason": finished.reason,
-        "seed": finished.seed,
-        "passes": finished.passes,
-        "drafted": finished.drafted,
-        "accepted": finished.accepted,
-        "trimmed": finished.trimmed,
-        "acceptance_rate": finished.acceptance_rate,
-        "tokens_per_pass": finished.tokens_per_pass,
-        "accepted_by_position": finished.accepted_by_position,
         "by_proposer": {name: asdict(tally) for name, tally in finished.by_proposer.items()},
-        "k_history": finished.k_history,
         "prefill_s": finished.prefill_seconds,
         "decode_s": finished.decode_seconds,
         "tokens_per_s": finished.tokens_per_second,
         "plain_tokens_per_s": 1 / plain if plain else None,
-        "speedup": finished.speedup,
         "host_us_per_pass": host * 1e6 if host is not None else None,
         "model": str(model),
         "draft": str(draft) if draft else None,

@@ -8,19 +8,18 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.arguments import Parser, whole
-from app.assembly import Assembly, Setup, template_for
-from app.bench.progress import with_progress
-from app.bench.prompts import Prompt, load_prompts
-from app.bench.sweep import spread
-from app.chat.message import Message
-from app.chat.prompt import encode
+from app.arguments import whole
+from app.assembly import Assembly, Setup
+from app.bench.prompts import Prompt, load_prompts, spread
+from app.bench.workbench import bench_parser, chat_tokens, grouped, open_assembly, print_table, with_progress
+from app.commands.table import TableColumn, figure
+from app.engine.control import LONGEST
 from app.engine.sampling import Sampler
 from app.engine.settings import Sampling
 from app.engine.verify import block_rule, verify_sampled
@@ -34,12 +33,11 @@ from proposers.draft import Draft
 _RESAMPLES = 4000
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(NamedTuple):
     """Drafted tokens of one pass that each way accepts, as expectations given the draft.
 
-    compared_sampled: sample-and-compare on the very tokens that `block` and `token` see. compared_argmax:
-    on the draft model's likeliest tokens, a draft of its own.
+    block, token: by this project's rules. compared_sampled: by sample-and-compare on the same tokens.
+    compared_argmax: by sample-and-compare on the draft model's likeliest tokens, a draft of its own.
     """
 
     block: float
@@ -48,8 +46,7 @@ class Counts:
     compared_argmax: float
 
 
-@dataclass(frozen=True, slots=True)
-class FirstToken:
+class FirstToken(NamedTuple):
     """The chances that a pass's first drafted token is accepted, over all that could have been drafted:
     Σ min(p, q) by the block rule and the token rule, Σ p·q and p(argmax q) by sample-and-compare."""
 
@@ -58,8 +55,7 @@ class FirstToken:
     compared_argmax: float
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class MeasuredReply(NamedTuple):
     """A reply's passes, by their figures."""
 
     category: str
@@ -67,8 +63,7 @@ class Reply:
     first: tuple[FirstToken, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Shares:
+class Shares(NamedTuple):
     """Accepted tokens per drafted token by each way, and how many times theirs the block rule's share is."""
 
     category: str
@@ -128,8 +123,8 @@ def first_token(q: Distribution, p: Distribution) -> FirstToken:
     )
 
 
-class Bench:
-    """A target and its draft, decoding as the engine does; each pass is looked at in every way."""
+class AcceptanceBench:
+    """A target and its draft, which decode as the engine does; each pass is judged in every way."""
 
     def __init__(self, target: Context, draft: Draft, sampling: Sampling, k: int) -> None:
         self._target = target
@@ -175,15 +170,14 @@ class Bench:
         return self._sampler.distributions(rows, history, draft)
 
 
-def shares(category: str, replies: Sequence[Reply], k: int) -> Shares:
+def shares(category: str, replies: Sequence[MeasuredReply], k: int) -> Shares:
     """All passes of these replies taken together."""
     passes = sum(len(reply.counts) for reply in replies)
-    block, token, sampled, argmax = (_totals(replies).sum(axis=0) / (k * passes)).tolist()
-    over_sampled, over_argmax = _over(np.array([[block, token, sampled, argmax]]))[0].tolist()
-    return Shares(category, passes, block, token, sampled, argmax, over_sampled, over_argmax)
+    accepted = _totals(replies).sum(axis=0) / (k * passes)
+    return Shares(category, passes, *accepted.tolist(), *_over(accepted[None])[0].tolist())
 
 
-def intervals(replies: Sequence[Reply]) -> NDArray[np.float64]:
+def intervals(replies: Sequence[MeasuredReply]) -> NDArray[np.float64]:
     """95 % intervals (2, 2) of `over_sampled` and `over_argmax`: low and high, by a bootstrap.
 
     Whole replies are drawn, as the passes of one are alike; the ways stay paired.
@@ -194,17 +188,14 @@ def intervals(replies: Sequence[Reply]) -> NDArray[np.float64]:
     return np.asarray(np.quantile(ratios, (0.025, 0.975), axis=0).T)
 
 
-def means(replies: Sequence[Reply]) -> FirstToken:
+def means(replies: Sequence[MeasuredReply]) -> FirstToken:
     """The first position's chances, over all passes."""
-    table = [list(asdict(first).values()) for reply in replies for first in reply.first]
-    return FirstToken(*np.mean(table, axis=0).tolist())
+    return FirstToken(*np.mean([first for reply in replies for first in reply.first], axis=0).tolist())
 
 
-def _totals(replies: Sequence[Reply]) -> NDArray[np.float64]:
+def _totals(replies: Sequence[MeasuredReply]) -> NDArray[np.float64]:
     """Accepted tokens by reply and by way, (n, 4)."""
-    return np.array(
-        [np.sum([list(asdict(each).values()) for each in reply.counts], axis=0) for reply in replies]
-    )
+    return np.array([np.sum(reply.counts, axis=0) for reply in replies])
 
 
 def _over(totals: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -213,48 +204,49 @@ def _over(totals: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(totals[:, :1] / totals[:, 2:])
 
 
-def table(rows: Sequence[Shares], bounds: NDArray[np.float64], first: FirstToken) -> str:
-    """The shares by category, with the total last, and what is known of the total."""
-    width = max(len(row.category) for row in rows)
-    lines = [
-        f"{'':<{width}}          accepted per drafted token             block rule over",
-        f"{'':<{width}}                      sample-and-compare     sample-and-compare",
-        f"{'':<{width}}  passes  block  token  sampled   argmax      sampled   argmax",
+def _print_shares(rows: Sequence[Shares], bounds: NDArray[np.float64], first: FirstToken) -> None:
+    """The shares by category, the total last, and what is known of the total."""
+    columns: list[TableColumn[Shares]] = [
+        TableColumn("", lambda row: row.category),
+        figure("passes", lambda row: str(row.passes)),
+        figure("block", lambda row: f"{row.block:.1%}"),
+        figure("token", lambda row: f"{row.token:.1%}"),
+        figure("sampled", lambda row: f"{row.compared_sampled:.1%}"),
+        figure("argmax", lambda row: f"{row.compared_argmax:.1%}"),
+        figure("block/sampled", lambda row: f"{row.over_sampled:.2f}×"),
+        figure("block/argmax", lambda row: f"{row.over_argmax:.2f}×"),
     ]
-    lines += [
-        f"{row.category:<{width}}{row.passes:>8}{row.block:>7.1%}{row.token:>7.1%}{row.compared_sampled:>9.1%}"
-        f"{row.compared_argmax:>9.1%}{row.over_sampled:>12.2f}×{row.over_argmax:>8.2f}×"
-        for row in rows
-    ]
+    print(
+        "Accepted per drafted token: block rule, token rule, sample-and-compare of sampled and argmax drafts"
+    )
+    print_table(rows, columns)
     sampled, argmax = (f"{low:.2f} to {high:.2f}" for low, high in bounds.tolist())
-    lines += [
-        f"95 % interval over replies: {sampled} times sampled drafts, {argmax} times argmax drafts.",
+    print(f"95 % interval over replies: {sampled} times sampled drafts, {argmax} times argmax drafts.")
+    print(
         f"First drafted token: Σ min(p, q) {first.verified:.1%}, Σ p·q {first.compared_sampled:.1%}, "
-        f"p(argmax q) {first.compared_argmax:.1%}.",
-    ]
-    return "\n".join(lines)
+        f"p(argmax q) {first.compared_argmax:.1%}."
+    )
 
 
 def replies_to(
     assembly: Assembly, prompts: Sequence[Prompt], sampling: Sampling, k: int, tokens: int, seed: int
-) -> Iterator[Reply]:
+) -> Iterator[MeasuredReply]:
     """A reply to each prompt that the context has room for, of `tokens` tokens at least unless it ends."""
     engine = assembly.engine("draft")
     (draft,) = engine.proposers
     assert isinstance(draft, Draft)
-    bench = Bench(engine.target, draft, sampling, k)
-    template = template_for(assembly.target)
+    bench = AcceptanceBench(engine.target, draft, sampling, k)
     for number, prompt in enumerate(prompts):
-        ids = encode([Message("user", prompt.prompt)], template, assembly.target)
+        ids = chat_tokens(assembly.target, prompt.prompt)
         if len(ids) + tokens + 2 * k < engine.target.capacity:
             passes = bench.passes(ids, tokens, np.random.default_rng([seed, number]))
             counts, first = zip(*passes, strict=True)
-            yield Reply(prompt.category, counts, first)
+            yield MeasuredReply(prompt.category, counts, first)
 
 
 def pair(model: str | None, draft: str | None, folder: Path) -> Setup:
-    """Target and draft as named. A draft that is not is a Q4_0 copy of the target's file, and where neither
-    is, the target is an F32 copy of the bundled model; copies are written into `folder`."""
+    """Target and draft of these names. Without a draft a Q4_0 copy of the target drafts; without both the
+    target is an F32 copy of the bundled model. Copies are written into `folder`."""
     path = find_model(model)
     if draft is not None:
         return Setup(model=str(path), draft=draft)
@@ -271,48 +263,44 @@ def _ratios(sampled: float, argmax: float) -> dict[str, float | None]:
 
 def main(arguments: Sequence[str]) -> int:
     """Print the table, or with --json an object."""
-    parser = Parser(prog="specchat bench acceptance", description=__doc__)
+    parser = bench_parser("acceptance", __doc__, model=False, tokens=64)
     add = parser.add_argument
     add("--model", help="the target, a .gguf (default: an F32 copy of the bundled model, 0.6 GB)")
     add("--draft", help="the draft, a .gguf (default: a Q4_0 copy of the target)")
     add("--prompts", type=Path, help="JSON Lines (default: the project's own)")
     add("--each", type=whole(1), default=3, help="prompts of each category, shortest first (default: 3)")
-    add("--tokens", type=whole(1), default=64, help="of each reply (default: 64)")
-    add("--k", type=whole(1, 32), default=4, help="tokens drafted in each pass (default: 4)")
+    add("--k", type=whole(1, LONGEST), default=4, help="tokens drafted in each pass (default: 4)")
     add("--temp", type=float, default=0.8, help="temperature of target and draft (default: 0.8)")
     add("--seed", type=whole(0), default=0, help="of the replies (default: 0)")
-    add("--json", action="store_true")
     options = parser.parse_args(arguments)
     sampling = Sampling(temperature=options.temp)
     if sampling.temperature == 0.0:
         raise UsageError("At temperature 0 all ways accept the same tokens: give --temp above 0.")
     shortest = sorted(load_prompts(options.prompts), key=lambda prompt: len(prompt.prompt))
     prompts = spread(shortest, options.each)
-    with tempfile.TemporaryDirectory() as folder:
-        setup = pair(options.model, options.draft, Path(folder))
-        with Assembly(setup, stop=lambda: False) as assembly:
-            found = replies_to(assembly, prompts, sampling, options.k, options.tokens, options.seed)
-            measured = list(with_progress(found, len(prompts), "replies"))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_assembly(pair(options.model, options.draft, Path(folder))) as assembly,
+    ):
+        found = replies_to(assembly, prompts, sampling, options.k, options.tokens, options.seed)
+        measured = list(with_progress(found, len(prompts), "replies"))
     if not measured:
         raise SpecchatError("No prompt fits the context: give shorter prompts, or fewer --tokens.")
-    rows = [
-        shares(category, [reply for reply in measured if reply.category == category], options.k)
-        for category in dict.fromkeys(reply.category for reply in measured)
-    ]
-    rows.append(shares("total", measured, options.k))
+    groups = {**grouped(measured, lambda reply: reply.category), "total": measured}
+    rows = [shares(category, replies, options.k) for category, replies in groups.items()]
     bounds, first = intervals(measured), means(measured)
     if options.json:
         result = {
             "k": options.k,
             "temperature": sampling.temperature,
-            "shares": [asdict(row) | _ratios(row.over_sampled, row.over_argmax) for row in rows],
+            "shares": [row._asdict() | _ratios(row.over_sampled, row.over_argmax) for row in rows],
             "low": _ratios(*bounds[:, 0].tolist()),
             "high": _ratios(*bounds[:, 1].tolist()),
-            "first_token": asdict(first),
+            "first_token": first._asdict(),
         }
         print(json.dumps(result))
         return 0
     # The longer the draft, the larger the ratios: what is rejected early costs all that follows.
     print(f"Drafts of {options.k} at temperature {sampling.temperature:g}")
-    print(table(rows, bounds, first))
+    _print_shares(rows, bounds, first)
     return 0

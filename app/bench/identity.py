@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.arguments import Parser
-from app.bench.workbench import Workbench
-from app.engine.events import Finished, Pass
+from app.bench.workbench import Workbench, bench_parser, print_table
+from app.commands.status import StatusLine
+from app.commands.table import TableColumn, figure
+from app.engine.events import Finished
 from app.engine.loop import Engine
 from app.errors import SpecchatError
 from app.llama.settings import ContextSettings
@@ -38,7 +38,7 @@ def run(bench: Workbench, prompt: tuple[int, ...], variant: Variant, seed: int) 
         return bench.reply(prompt, proposers[variant.proposer], k=variant.k, tokens=TOKENS)
     rng, pool = random.Random(seed), list(proposers.values())
 
-    def swap(engine: Engine, entry: Pass) -> None:
+    def swap(engine: Engine) -> None:
         if rng.random() < 0.2:
             engine.proposers = (rng.choice(pool),)
 
@@ -48,7 +48,7 @@ def run(bench: Workbench, prompt: tuple[int, ...], variant: Variant, seed: int) 
 def compare(
     bench: Workbench, prompt: tuple[int, ...], variants: Sequence[Variant], seed: int = 0
 ) -> dict[Variant, Finished]:
-    """Replies of the variants that differ from plain decoding's; empty where none does."""
+    """The replies that differ from plain decoding's, by variant."""
     plain = bench.reply(prompt, bench.proposers()["off"], tokens=TOKENS)
     replies = {variant: run(bench, prompt, variant, seed) for variant in variants}
     return {variant: reply for variant, reply in replies.items() if reply.token_ids != plain.token_ids}
@@ -56,11 +56,11 @@ def compare(
 
 def main(arguments: Sequence[str]) -> int:
     """Print a line for each variant; exit code 1 where any reply differs."""
-    parser = Parser(prog="specchat bench identity", description=__doc__)
-    parser.add_argument("--model", help="a .gguf (default: the bundled model)")
+    parser = bench_parser("identity", __doc__, json=False)
     parser.add_argument("--prompts", type=int, default=20, help="of the project's own (default: 20)")
     options = parser.parse_args(arguments)
     differing: dict[Variant, int] = dict.fromkeys(VARIANTS, 0)
+    line = StatusLine(shown=True)
     with Workbench(find_model(options.model), ContextSettings(exact=True)) as bench:
         prompts = bench.prompts(options.prompts, TOKENS)
         if not prompts:
@@ -68,15 +68,12 @@ def main(arguments: Sequence[str]) -> int:
         for number, prompt in enumerate(prompts, start=1):
             for variant in compare(bench, prompt, VARIANTS, number):
                 differing[variant] += 1
-            print(
-                f"\r{number} of {len(prompts)} prompts, {sum(differing.values())} replies differ",
-                end="",
-                file=sys.stderr,
-                flush=True,
-            )
-    print(file=sys.stderr)
-    print(f"{'proposer':<10}{'k':>6}{'identical':>12}")
-    for variant, count in differing.items():
-        shown = "auto" if variant.k is None else str(variant.k)
-        print(f"{variant.proposer:<10}{shown:>6}{len(prompts) - count:>7} of {len(prompts)}")
+            line.show(f"{number} of {len(prompts)} prompts, {sum(differing.values())} replies differ")
+    line.end()
+    columns: list[TableColumn[Variant]] = [
+        TableColumn("proposer", lambda variant: variant.proposer),
+        figure("k", lambda variant: str(variant.k or "auto")),
+        figure("identical", lambda variant: f"{len(prompts) - differing[variant]} of {len(prompts)}"),
+    ]
+    print_table(VARIANTS, columns)
     return 1 if any(differing.values()) else 0

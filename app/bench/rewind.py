@@ -7,16 +7,16 @@ Each rewind has a plain pass of its own just before it: a machine's speed drifts
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from itertools import count, cycle, islice
 from statistics import median
 
-from app.arguments import Parser, whole
-from app.assembly import Assembly, Setup
-from app.bench.progress import with_progress
+from app.arguments import whole
+from app.assembly import Setup
+from app.bench.workbench import bench_parser, calibrate, grouped, open_assembly, print_table, with_progress
+from app.commands.table import TableColumn, figure
 from app.engine.rewinds import PLACES, Rewind, reject, return_to, room
 from app.errors import ContextError
 from app.llama.context import Context
@@ -27,20 +27,14 @@ DRAFTED = 16
 REJECTED = (0, 1, 4, 16)
 TURN = 64
 TO_TURN, ALL_AGAIN = "to the last turn's end", "all read again"
+WAYS = (*(f"{number} of {DRAFTED} rejected" for number in REJECTED), TO_TURN, ALL_AGAIN)
 # Behind so many tokens, and behind so many windows where the model has one.
 _DEPTH, _WINDOWS = 512, 2
 _CALIBRATION_SECONDS = 1.0
 
 
-def _named(rejected: int) -> str:
-    return f"{rejected} of {DRAFTED} rejected"
-
-
-WAYS = (*map(_named, REJECTED), TO_TURN, ALL_AGAIN)
-
-
 @dataclass(frozen=True, slots=True)
-class Row:
+class RewindCost:
     """Medians over the rounds, in plain passes, each taken against the plain pass before it.
 
     again: tokens that are read again. before: the pass of the draft, or keeping the end of a turn; back: the
@@ -56,7 +50,7 @@ class Row:
 
 
 def text_tokens(model: Model, length: int) -> list[int]:
-    """So many tokens of the project's own paragraphs, again and again."""
+    """So many tokens of the project's own paragraphs, repeated as often as needed."""
     text = files("app.bench").joinpath("documents.txt").read_text(encoding="utf-8")
     return list(islice(cycle(model.tokenise(text, special=False)), length))
 
@@ -71,52 +65,41 @@ def run(context: Context, depth: int, rounds: int) -> Iterator[tuple[str, Rewind
     tokens = text_tokens(context.model, depth + room(DRAFTED, TURN))
     numbers = count()
     for number in range(rounds + 1):
-        made = []
-        for rejected in REJECTED:
-            place = depth + next(numbers) % PLACES
-            made.append((_named(rejected), reject(context, tokens, place, DRAFTED, rejected)))
-        made.append((TO_TURN, return_to(context, tokens, depth, depth, TURN)))
-        made.append((ALL_AGAIN, return_to(context, tokens, depth, 0, TURN)))
+        made = [
+            *(reject(context, tokens, depth + next(numbers) % PLACES, DRAFTED, each) for each in REJECTED),
+            return_to(context, tokens, depth, depth, TURN),
+            return_to(context, tokens, depth, 0, TURN),
+        ]
         if number:
-            yield from made
+            yield from zip(WAYS, made, strict=True)
 
 
-def summarised(made: Sequence[tuple[str, Rewind]]) -> list[Row]:
-    """A row for each way back."""
-    rows = []
-    for way in dict.fromkeys(way for way, _ in made):
-        found = [each for name, each in made if name == way]
-        before, back, following = (
-            median(part)
-            for part in zip(
-                *(
-                    (each.before_s / each.plain_s, each.back_s / each.plain_s, each.next_s / each.plain_s)
-                    for each in found
-                ),
-                strict=True,
-            )
+def medians(made: Sequence[tuple[str, Rewind]]) -> list[RewindCost]:
+    """One record for each way back."""
+    return [
+        RewindCost(
+            way,
+            int(median(each.again for _, each in found)),
+            median(each.before_s / each.plain_s for _, each in found),
+            median(each.back_s / each.plain_s for _, each in found),
+            median(each.next_s / each.plain_s for _, each in found),
+            median(each.cost for _, each in found),
         )
-        again = int(median(each.again for each in found))
-        rows.append(Row(way, again, before, back, following, median(each.cost for each in found)))
-    return rows
+        for way, found in grouped(made, lambda each: each[0]).items()
+    ]
 
 
 def main(arguments: Sequence[str]) -> int:
     """Print the table, or with --json an object."""
-    parser = Parser(prog="specchat bench rewind", description=__doc__)
-    parser.add_argument("--model", help="a .gguf (default: the bundled model)")
-    parser.add_argument("--rounds", type=whole(1), default=7, help="default: 7")
+    parser = bench_parser("rewind", __doc__, rounds=7)
     parser.add_argument(
         "--depth",
         type=whole(1),
         metavar="N",
         help="tokens in front of what is taken back (default: 512, or two sliding windows)",
     )
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
-    with Assembly(
-        Setup(model=options.model), stop=lambda: False, say=lambda line: print(line, file=sys.stderr)
-    ) as assembly:
+    with open_assembly(Setup(model=options.model)) as assembly:
         asked = options.depth or usual_depth(assembly.target)
         engine = assembly.engine("off", asked + room(DRAFTED, TURN))
         context = engine.target
@@ -126,24 +109,26 @@ def main(arguments: Sequence[str]) -> int:
                 f"A context of {context.capacity:,} tokens is too small for this: free some memory, or "
                 "choose another model."
             )
-        engine.calibrate([max(assembly.target.bos, 0)], _CALIBRATION_SECONDS)
+        calibrate(engine, _CALIBRATION_SECONDS)
         context.patience = engine.controller.patience
         context.rollback(0)
         expected = options.rounds * len(WAYS)
         made = list(with_progress(run(context, depth, options.rounds), expected, "rewinds"))
         memory, copy = context.memory_kind, context.state_bytes if context.copies else 0
-    rows = summarised(made)
-    plain = median(each.plain_s for _, each in made)
+    rows = medians(made)
+    plain_ms = 1e3 * median(each.plain_s for _, each in made)
     if options.json:
-        shown = {"memory": memory, "copy_bytes": copy, "depth": depth, "plain_ms": plain * 1e3}
-        print(json.dumps({**shown, "rows": [asdict(row) for row in rows]}))
+        about = {"memory": memory, "copy_bytes": copy, "depth": depth, "plain_ms": plain_ms}
+        print(json.dumps({**about, "rows": [asdict(row) for row in rows]}))
         return 0
-    print(
-        f"memory: {said_of_memory(memory, copy)}; a plain pass behind {depth:,} tokens: {plain * 1e3:.2f} ms"
-    )
-    print(f"{'in plain passes':<24}{'read again':>11}{'before':>9}{'back':>9}{'next':>9}{'cost':>9}")
-    for row in rows:
-        print(
-            f"{row.way:<24}{row.again:>11}{row.before:>9.2f}{row.back:>9.2f}{row.next:>9.2f}{row.cost:>9.2f}"
-        )
+    print(f"memory: {said_of_memory(memory, copy)}; a plain pass behind {depth:,} tokens: {plain_ms:.2f} ms")
+    columns: list[TableColumn[RewindCost]] = [
+        TableColumn("in plain passes", lambda row: row.way),
+        figure("read again", lambda row: str(row.again)),
+        figure("before", lambda row: f"{row.before:.2f}"),
+        figure("back", lambda row: f"{row.back:.2f}"),
+        figure("next", lambda row: f"{row.next:.2f}"),
+        figure("cost", lambda row: f"{row.cost:.2f}"),
+    ]
+    print_table(rows, columns)
     return 0

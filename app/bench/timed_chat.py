@@ -1,4 +1,4 @@
-"""The chat as it is, on the terminal it is run on, asked one thing: writes down how long the reply took."""
+"""The chat on this terminal with one question, which writes down how fast the reply was."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from pathlib import Path
 
 from app.chat.conversation import Question
 from app.process.client import EngineClient
-from app.process.messages import Command, Done, Event, Loaded, Steps
+from app.process.messages import Done, Event, Loaded, Steps
 from app.settings.values import LoadSettings, SamplingSettings, Settings, SpeculationSettings
 from app.tui.app import SpecchatApp
 from app.tui.options import ChatOptions
 from app.tui.terminal_input import teach_input
 
 
-class Timed:
+class TimedClient(EngineClient):
     """The engine's client, with a clock on its events."""
 
     def __init__(self, loaded: Callable[[], None], done: Callable[[dict[str, float]], None]) -> None:
-        self._client = EngineClient()
+        super().__init__()
         self._loaded, self._done = loaded, done
         self._first: float | None = None
 
@@ -41,13 +41,7 @@ class Timed:
                 shown = event.finished.tokens_per_second or 0.0
                 self._done({"received": tokens / seconds, "shown": shown})
 
-        self._client.start(timed)
-
-    def send(self, command: Command) -> None:
-        self._client.send(command)
-
-    def close(self) -> None:
-        self._client.close()
+        super().start(timed)
 
 
 def main(model: str, proposer: str, tokens: int, prompt: str, folder: Path) -> None:
@@ -68,7 +62,7 @@ def main(model: str, proposer: str, tokens: int, prompt: str, folder: Path) -> N
         app.call_from_thread(app.exit)
 
     teach_input()
-    app = SpecchatApp(options, Timed(ask, note))
+    app = SpecchatApp(options, TimedClient(ask, note))
     app.run()
 
 

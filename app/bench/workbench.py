@@ -1,18 +1,27 @@
-"""A target with drafts made from it, and prompts: what benchmarks and tests on real models share."""
+"""What the benchmarks share: options, models, replies, progress, tables."""
 
 from __future__ import annotations
 
+import json
+import sys
 import tempfile
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
+from itertools import zip_longest
 from pathlib import Path
+from typing import Any, TypeVar
 
-from app.assembly import template_for
+from app.arguments import Parser, whole
+from app.assembly import Assembly, Setup, template_for
 from app.bench.prompts import load_prompts
 from app.chat.message import Message
 from app.chat.prompt import encode
+from app.commands.status import StatusLine
+from app.commands.table import TableColumn, table
 from app.engine.control import ThroughputController
-from app.engine.events import Finished, Pass, Request
+from app.engine.events import Event, Finished, Pass, Request
 from app.engine.loop import Engine
 from app.engine.settings import Sampling
 from app.llama.context import Context
@@ -28,10 +37,102 @@ from proposers.lookup import Lookup
 from proposers.off import Off
 
 LENGTH = 2048
+GREEDY = Sampling(temperature=0.0)
+
+Item = TypeVar("Item")
+Key = TypeVar("Key", bound=Hashable)
+
+
+def bench_parser(
+    name: str,
+    about: str | None,
+    *,
+    model: bool = True,
+    rounds: int | None = None,
+    tokens: int | None = None,
+    json: bool = True,
+) -> Parser:
+    """A parser for `specchat bench NAME` with the usual options; the numbers are their defaults."""
+    parser = Parser(prog=f"specchat bench {name}", description=about)
+    add = parser.add_argument
+    if model:
+        add("--model", metavar="M", help="a .gguf or a name of the catalogue (default: the bundled model)")
+    if rounds:
+        add("--rounds", type=whole(1), default=rounds, metavar="N", help=f"default: {rounds}")
+    if tokens:
+        add("--tokens", type=whole(2), default=tokens, metavar="N", help=f"of each reply (default: {tokens})")
+    if json:
+        add("--json", action="store_true", help="print JSON instead of a table")
+    return parser
+
+
+def open_assembly(setup: Setup) -> Assembly:
+    """The model; what is said while it loads goes to stderr."""
+    return Assembly(setup, stop=lambda: False, say=lambda line: print(line, file=sys.stderr))
+
+
+def chat_tokens(model: Model, text: str, template: str | None = None) -> tuple[int, ...]:
+    """The prompt of a chat that begins with this text. template: as --template takes it."""
+    return tuple(encode([Message("user", text)], template_for(model, template), model))
+
+
+def greedy_request(prompt: Sequence[int], tokens: int, k: int | None = None) -> Request:
+    """At most so many tokens at temperature 0."""
+    return Request(tuple(prompt), GREEDY, seed=0, max_tokens=tokens, k=k)
+
+
+def calibrate(engine: Engine, seconds: float) -> None:
+    """Let the engine measure what its passes cost, for about so long."""
+    engine.calibrate([max(engine.target.model.bos, 0)], seconds)
+
+
+def finish(reply: Iterable[Event], each: Callable[[Pass], None] = lambda entry: None) -> Finished:
+    """A reply to its end; `each` is called with every pass."""
+    for event in reply:
+        if isinstance(event, Pass):
+            each(event)
+        elif isinstance(event, Finished):
+            return event
+    raise AssertionError("a reply ends with Finished")
+
+
+def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """The items by their keys, both in the order in which they first come."""
+    groups: dict[Key, list[Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
+def with_progress(items: Iterable[Item], expected: int, what: str) -> Iterator[Item]:
+    """Pass the items on, with a line on stderr that says how many of them there are and how long the rest
+    will take. what: their name, in the plural."""
+    line, started = StatusLine(shown=True), time.monotonic()
+    try:
+        for done, each in enumerate(items, start=1):
+            left = (time.monotonic() - started) / done * max(0, expected - done)
+            line.show(f"{done} of {expected} {what}, about {left:.0f} s left")
+            yield each
+    finally:
+        line.end()
+
+
+def print_table(rows: Sequence[Item], columns: Sequence[TableColumn[Item]]) -> None:
+    """Print the rows under the titles of the columns."""
+    print("\n".join(table(rows, columns)))
+
+
+def print_rows(rows: Sequence[Any], columns: Sequence[TableColumn[Any]], as_json: bool) -> int:
+    """Print dataclasses as a table, or as a JSON list of all their fields; returns the exit code."""
+    if as_json:
+        print(json.dumps([asdict(row) for row in rows]))
+    else:
+        print_table(rows, columns)
+    return 0
 
 
 class Workbench:
-    """The target, a requantised copy of it as draft, and a layer-skipped one, each with a context."""
+    """A model with a requantised copy of it as draft, and a layer-skipped one, each with a context."""
 
     def __init__(self, path: Path, settings: ContextSettings) -> None:
         self._stack = ExitStack()
@@ -55,10 +156,11 @@ class Workbench:
         self._stack.close()
 
     def context(self, model: Model) -> Context:
+        """A new context of LENGTH tokens, closed with the workbench."""
         return self._stack.enter_context(Context(model, LENGTH, self.settings))
 
     def proposers(self) -> dict[str, Proposer]:
-        """Each proposer, fresh."""
+        """New proposers by name."""
         return {
             "off": Off(),
             "lookup": Lookup(),
@@ -67,22 +169,15 @@ class Workbench:
         }
 
     def prompts(self, count: int, room: int) -> list[tuple[int, ...]]:
-        """`count` of the project's prompts as tokens, spread over the categories, shortest first in
-        each; they leave `room` tokens of the context."""
-        template = template_for(self.model)
+        """`count` of the project's prompts as tokens, the shortest of each category first; they leave `room`
+        tokens of the context."""
         by_category: dict[str, list[tuple[int, ...]]] = {}
         for entry in load_prompts():
-            tokens = tuple(encode([Message("user", entry.prompt)], template, self.model))
+            tokens = chat_tokens(self.model, entry.prompt)
             if len(tokens) + room <= LENGTH:
                 by_category.setdefault(entry.category, []).append(tokens)
-        ranked = [sorted(prompts, key=len) for prompts in by_category.values()]
-        spread = [
-            prompts[rank]
-            for rank in range(max(map(len, ranked)))
-            for prompts in ranked
-            if rank < len(prompts)
-        ]
-        return spread[:count]
+        ranks = zip_longest(*(sorted(prompts, key=len) for prompts in by_category.values()))
+        return [prompt for rank in ranks for prompt in rank if prompt is not None][:count]
 
     def reply(
         self,
@@ -91,17 +186,12 @@ class Workbench:
         *,
         k: int | None = None,
         tokens: int = 128,
-        sampling: Sampling | None = None,
+        sampling: Sampling = GREEDY,
         controller: ThroughputController | None = None,
-        each: Callable[[Engine, Pass], None] = lambda engine, entry: None,
+        each: Callable[[Engine], None] = lambda engine: None,
     ) -> Finished:
-        """One reply, greedy by default. The prompt stays in the target's cache for the next one."""
+        """One reply; `each` is called after every pass. The prompt stays in the target's cache."""
         engine = self._engine
         engine.proposers, engine.controller = (proposer,), controller or ThroughputController()
-        sampling = sampling or Sampling(temperature=0.0)
-        for event in engine.generate(Request(tuple(prompt), sampling, seed=0, max_tokens=tokens, k=k)):
-            if isinstance(event, Pass):
-                each(engine, event)
-            elif isinstance(event, Finished):
-                return event
-        raise AssertionError("a reply ends with Finished")
+        request = Request(tuple(prompt), sampling, seed=0, max_tokens=tokens, k=k)
+        return finish(engine.generate(request), lambda entry: each(engine))

@@ -17,9 +17,6 @@ from app.settings.values import Settings
 from app.tui.options import ChatOptions, data_folder, last_model
 
 _SWITCH_SECONDS = 0.0005
-# Names of the command line that the settings call otherwise.
-_SAMPLING = {"temp": "temperature"}
-_MODEL = {"ctx": "context_length", "kv_type": "cache_type"}
 _ONLY_ANSWERS = {"json": "--json", "stop": "--stop", "yes": "--yes"}
 
 
@@ -86,18 +83,16 @@ def with_arguments(settings: Settings, given: Mapping[str, object]) -> Settings:
         values["mmap"] = not values["no_mmap"]
     return replace(
         settings,
-        sampling=replace(settings.sampling, **_named(settings.sampling, values, _SAMPLING)),
-        chat=replace(settings.chat, **_named(settings.chat, values, {})),
-        model=replace(settings.model, **_named(settings.model, values, _MODEL)),
-        speculation=replace(settings.speculation, **_named(settings.speculation, values, {})),
+        sampling=replace(settings.sampling, **_named(settings.sampling, values)),
+        chat=replace(settings.chat, **_named(settings.chat, values)),
+        model=replace(settings.model, **_named(settings.model, values)),
+        speculation=replace(settings.speculation, **_named(settings.speculation, values)),
     )
 
 
-def _named(record: Any, values: Mapping[str, object], others: Mapping[str, str]) -> dict[str, Any]:
-    """Those of the values that are fields of the record, under the record's names."""
-    names = {field.name for field in fields(record)}
-    renamed = {others.get(name, name): value for name, value in values.items()}
-    return {name: value for name, value in renamed.items() if name in names}
+def _named(record: Any, values: Mapping[str, object]) -> dict[str, Any]:
+    """Those of the values that are fields of the record."""
+    return {field.name: values[field.name] for field in fields(record) if field.name in values}
 
 
 def _piped() -> tuple[Document, ...]:
