@@ -131,33 +131,24 @@ def print_rows(rows: Sequence[Any], columns: Sequence[TableColumn[Any]], as_json
     return 0
 
 
-class Workbench:
+class Workbench(ExitStack):
     """A model with a requantised copy of it as draft, and a layer-skipped one, each with a context."""
 
     def __init__(self, path: Path, settings: ContextSettings) -> None:
-        self._stack = ExitStack()
-        folder = Path(self._stack.enter_context(tempfile.TemporaryDirectory()))
+        super().__init__()
+        folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
         header = read_header(path)
         layers = skipped_layers_default(header.block_count or 0)
         self.settings = settings
-        self.model = self._open(open_model(path, ModelSettings()))
+        self.model = self.enter_context(open_model(path, ModelSettings()))
         self.target = self.context(self.model)
-        self._draft = self.context(self._open(Model(requantise(path, folder / "draft.gguf", "Q4_0"))))
+        self._draft = self.context(self.enter_context(Model(requantise(path, folder / "draft.gguf", "Q4_0"))))
         self._engine = Engine(self.target, (Off(),), ThroughputController())
-        self._skip = self.context(self._open(Model(write_skip(path, header, layers, folder))))
-
-    def _open(self, model: Model) -> Model:
-        return self._stack.enter_context(model)
-
-    def __enter__(self) -> Workbench:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stack.close()
+        self._skip = self.context(self.enter_context(Model(write_skip(path, header, layers, folder))))
 
     def context(self, model: Model) -> Context:
         """A new context of LENGTH tokens, closed with the workbench."""
-        return self._stack.enter_context(Context(model, LENGTH, self.settings))
+        return self.enter_context(Context(model, LENGTH, self.settings))
 
     def proposers(self) -> dict[str, Proposer]:
         """New proposers by name."""
