@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,8 +18,7 @@ from numpy.typing import NDArray
 from app.arguments import whole
 from app.assembly import Assembly, Setup
 from app.bench.prompts import Prompt, load_prompts, spread
-from app.bench.workbench import bench_parser, chat_tokens, grouped, open_assembly, print_table, with_progress
-from app.commands.table import TableColumn, figure
+from app.bench.workbench import bench_parser, chat_tokens, grouped, open_assembly, print_rows, with_progress
 from app.engine.control import LONGEST
 from app.engine.sampling import Sampler
 from app.engine.settings import Sampling
@@ -63,7 +63,8 @@ class MeasuredReply(NamedTuple):
     first: tuple[FirstToken, ...]
 
 
-class Shares(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Shares:
     """Accepted tokens per drafted token by each way, and how many times theirs the block rule's share is."""
 
     category: str
@@ -204,30 +205,6 @@ def _over(totals: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(totals[:, :1] / totals[:, 2:])
 
 
-def _print_shares(rows: Sequence[Shares], bounds: NDArray[np.float64], first: FirstToken) -> None:
-    """The shares by category, the total last, and what is known of the total."""
-    columns: list[TableColumn[Shares]] = [
-        TableColumn("", lambda row: row.category),
-        figure("passes", lambda row: str(row.passes)),
-        figure("block", lambda row: f"{row.block:.1%}"),
-        figure("token", lambda row: f"{row.token:.1%}"),
-        figure("sampled", lambda row: f"{row.compared_sampled:.1%}"),
-        figure("argmax", lambda row: f"{row.compared_argmax:.1%}"),
-        figure("block/sampled", lambda row: f"{row.over_sampled:.2f}×"),
-        figure("block/argmax", lambda row: f"{row.over_argmax:.2f}×"),
-    ]
-    print(
-        "Accepted per drafted token: block rule, token rule, sample-and-compare of sampled and argmax drafts"
-    )
-    print_table(rows, columns)
-    sampled, argmax = (f"{low:.2f} to {high:.2f}" for low, high in bounds.tolist())
-    print(f"95 % interval over replies: {sampled} times sampled drafts, {argmax} times argmax drafts.")
-    print(
-        f"First drafted token: Σ min(p, q) {first.verified:.1%}, Σ p·q {first.compared_sampled:.1%}, "
-        f"p(argmax q) {first.compared_argmax:.1%}."
-    )
-
-
 def replies_to(
     assembly: Assembly, prompts: Sequence[Prompt], sampling: Sampling, k: int, tokens: int, seed: int
 ) -> Iterator[MeasuredReply]:
@@ -293,7 +270,7 @@ def main(arguments: Sequence[str]) -> int:
         result = {
             "k": options.k,
             "temperature": sampling.temperature,
-            "shares": [row._asdict() | _ratios(row.over_sampled, row.over_argmax) for row in rows],
+            "shares": [asdict(row) | _ratios(row.over_sampled, row.over_argmax) for row in rows],
             "low": _ratios(*bounds[:, 0].tolist()),
             "high": _ratios(*bounds[:, 1].tolist()),
             "first_token": first._asdict(),
@@ -301,6 +278,14 @@ def main(arguments: Sequence[str]) -> int:
         print(json.dumps(result))
         return 0
     # The longer the draft, the larger the ratios: what is rejected early costs all that follows.
-    print(f"Drafts of {options.k} at temperature {sampling.temperature:g}")
-    _print_shares(rows, bounds, first)
+    print(f"Share of drafts of {options.k} tokens that is accepted, at temperature {sampling.temperature:g}")
+    print_rows(rows)
+    over_sampled, over_argmax = (f"{low:.2f} to {high:.2f}" for low, high in bounds.tolist())
+    print(
+        f"95 % interval over replies: {over_sampled} over sampled drafts, {over_argmax} over argmax drafts."
+    )
+    print(
+        f"First drafted token: Σ min(p, q) {first.verified:.1%}, Σ p·q {first.compared_sampled:.1%}, "
+        f"p(argmax q) {first.compared_argmax:.1%}."
+    )
     return 0

@@ -13,7 +13,6 @@ from statistics import median
 
 from app.bench.workbench import bench_parser, print_rows, with_progress
 from app.children import python_command
-from app.commands.table import TableColumn, figure
 from app.errors import SpecchatError
 from app.llama.threads import performance_cores
 from app.models.locate import find_model
@@ -156,12 +155,4 @@ def main(arguments: Sequence[str]) -> int:
     made = replies(str(find_model(options.model)), options.rounds, options.tokens)
     expected = options.rounds * len(LOADS) * len(MODES) * 2
     speeds = medians(list(with_progress(made, expected, "replies")))
-    columns: list[TableColumn[BusySpeed]] = [
-        TableColumn("engine", lambda row: row.side),
-        TableColumn("mode", lambda row: row.mode),
-        figure("busy beside it", lambda row: str(row.busy)),
-        figure("tokens/s", lambda row: f"{row.tokens_per_second:.1f}"),
-        figure("of idle", lambda row: f"{row.of_idle:.3f}"),
-        figure("of defaults", lambda row: f"{row.of_defaults:.3f}"),
-    ]
-    return print_rows(speeds, columns, options.json)
+    return print_rows(speeds, options.json)

@@ -6,10 +6,9 @@ machine's speed drifts by more than what is to be told apart.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.resources import files
 from statistics import median
 
@@ -22,11 +21,10 @@ from app.bench.workbench import (
     greedy_request,
     grouped,
     open_assembly,
-    print_table,
+    print_rows,
     with_progress,
 )
 from app.chat.documents import Document, with_documents
-from app.commands.table import TableColumn, figure
 from app.engine.events import Event, Prefill
 from app.errors import ContextError
 from app.llama.model import Model
@@ -155,16 +153,6 @@ def main(arguments: Sequence[str]) -> int:
         bench = DocumentBench(assemblies, options.tokens)
         expected = options.rounds * len(bench.prompts) * len(WAYS)
         rows = list(medians(list(with_progress(bench.run(options.rounds), expected, "replies"))))
-    if options.json:
-        print(json.dumps({"chosen": bench.chosen, "rows": [asdict(row) for row in rows]}))
-        return 0
-    columns: list[TableColumn[DocumentTimes]] = [
-        figure("tokens", lambda row: str(row.document)),
-        TableColumn("attention", lambda row: f"default ({bench.chosen})" if row.way == DEFAULT else row.way),
-        figure("read s", lambda row: f"{row.read_s:.2f}"),
-        figure("reply s", lambda row: f"{row.reply_s:.2f}"),
-        figure("total s", lambda row: f"{row.total_s:.2f}"),
-        figure("over better", lambda row: f"{row.ratio:.3f}"),
-    ]
-    print_table(rows, columns)
-    return 0
+    if not options.json:
+        print(f"The default is flash attention {bench.chosen} here; ratio: over the better of on and off.")
+    return print_rows(rows, options.json, chosen=bench.chosen)

@@ -11,7 +11,6 @@ from statistics import median
 import numpy as np
 
 from app.bench.workbench import GREEDY, LENGTH, Workbench, bench_parser, print_rows
-from app.commands.table import TableColumn, figure
 from app.engine.control import WIDTHS, ThroughputController
 from app.engine.costs import Measured
 from app.engine.events import Finished
@@ -104,8 +103,4 @@ def main(arguments: Sequence[str]) -> int:
         HostTime("8 rows of 152k, sampled draft", synthetic(8, 152_064, sampled=True)),
         *replies(find_model(options.model)),
     ]
-    columns: list[TableColumn[HostTime]] = [
-        TableColumn("pass", lambda row: row.what),
-        figure("host µs", lambda row: f"{row.host_us:.0f}"),
-    ]
-    return print_rows(rows, columns, options.json)
+    return print_rows(rows, options.json)

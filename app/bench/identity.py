@@ -6,9 +6,8 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from app.bench.workbench import Workbench, bench_parser, print_table
+from app.bench.workbench import Workbench, bench_parser, print_rows
 from app.commands.status import StatusLine
-from app.commands.table import TableColumn, figure
 from app.engine.events import Finished
 from app.engine.loop import Engine
 from app.errors import SpecchatError
@@ -26,6 +25,16 @@ class Variant:
 
     proposer: str
     k: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class IdenticalReplies:
+    """How many of a variant's replies are those of plain decoding."""
+
+    proposer: str
+    k: str
+    identical: int
+    replies: int
 
 
 VARIANTS = (*(Variant(name, k) for name in ("lookup", "draft", "skip") for k in LENGTHS), Variant("swap", 4))
@@ -70,10 +79,9 @@ def main(arguments: Sequence[str]) -> int:
                 differing[variant] += 1
             line.show(f"{number} of {len(prompts)} prompts, {sum(differing.values())} replies differ")
     line.end()
-    columns: list[TableColumn[Variant]] = [
-        TableColumn("proposer", lambda variant: variant.proposer),
-        figure("k", lambda variant: str(variant.k or "auto")),
-        figure("identical", lambda variant: f"{len(prompts) - differing[variant]} of {len(prompts)}"),
+    rows = [
+        IdenticalReplies(variant.proposer, str(variant.k or "auto"), len(prompts) - count, len(prompts))
+        for variant, count in differing.items()
     ]
-    print_table(VARIANTS, columns)
+    print_rows(rows)
     return 1 if any(differing.values()) else 0

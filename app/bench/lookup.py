@@ -12,7 +12,6 @@ from typing import cast
 import numpy as np
 
 from app.bench.workbench import bench_parser, print_rows
-from app.commands.table import TableColumn, figure
 from proposers.base import RowSampler
 from proposers.lookup import Lookup
 
@@ -25,10 +24,10 @@ LIMIT = 16
 
 @dataclass(frozen=True, slots=True)
 class LookupTime:
-    """Microseconds of one step, which is one token, at a history of `size` tokens."""
+    """Microseconds of one step, which is one token, behind so many tokens."""
 
     text: str
-    size: int
+    history: int
     median_us: float
     p90_us: float
 
@@ -81,10 +80,4 @@ def _step_times(lookup: Lookup, history: list[int], following: Sequence[int]) ->
 def main(arguments: Sequence[str]) -> int:
     """Print the table, or with --json a list of rows."""
     options = bench_parser("lookup", __doc__, model=False).parse_args(arguments)
-    columns: list[TableColumn[LookupTime]] = [
-        TableColumn("text", lambda row: row.text),
-        figure("history", lambda row: f"{row.size:,}"),
-        figure("median µs", lambda row: f"{row.median_us:.2f}"),
-        figure("p90 µs", lambda row: f"{row.p90_us:.2f}"),
-    ]
-    return print_rows(list(run()), columns, options.json)
+    return print_rows(list(run()), options.json)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import median
 
-from app.bench.workbench import bench_parser, finish, greedy_request
+from app.bench.workbench import bench_parser, finish, greedy_request, print_record
 from app.engine.control import ThroughputController
 from app.engine.loop import Engine
 from app.llama.bare import bare_decode
@@ -57,11 +56,4 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     with Model(find_model(options.model)) as model:
         result = run(model, options.pairs, options.tokens)
-    if options.json:
-        print(json.dumps(asdict(result)))
-    else:
-        print(f"engine {result.engine:8.1f} tok/s (median of {result.pairs} runs, in turn with the other)")
-        print(f"bare   {result.bare:8.1f} tok/s (llama_decode and an argmax, nothing else)")
-        print(f"ratio  {result.ratio:8.3f}       (median of the pairs)")
-        print(f"host   {result.host_us_per_pass:8.0f} µs a pass outside llama.cpp")
-    return 0
+    return print_record(result, options.json)

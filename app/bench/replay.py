@@ -11,9 +11,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from app.bench.recorded import read_costs, read_replies
-from app.bench.simulation import FixedSetting, LearningStage, Replay, Speedups, means
-from app.bench.workbench import bench_parser, print_table
-from app.commands.table import TableColumn, figure
+from app.bench.simulation import LearningStage, Replay, Speedups, means
+from app.bench.workbench import bench_parser, print_rows
 
 _BAR = 30
 
@@ -32,30 +31,15 @@ def main(arguments: Sequence[str]) -> int:
         print(json.dumps({"curves": {name: _as_json(each) for name, each in found.items()}}))
         return 0
     for name, each in found.items():
-        _print_curve(name, each)
+        print(name)
+        print_rows(list(each.values()))
+        mean = means(each)
+        share = mean["auto"] / mean["oracle"]
+        print(f"geometric means: {', '.join(f'{label} {value:.3f}' for label, value in mean.items())}")
+        print(f"auto reaches {share:.0%} of the oracle's speed")
         if options.course:
             print(picture(replays[name].stages()))
     return 0
-
-
-def _print_curve(name: str, found: Mapping[str, Speedups]) -> None:
-    columns: list[TableColumn[tuple[str, Speedups]]] = [
-        TableColumn(name, lambda row: row[0]),
-        figure("auto", lambda row: f"{row[1].auto:.3f}"),
-        figure("static", lambda row: f"{row[1].best_static:.3f}"),
-        figure("oracle", lambda row: f"{row[1].oracle:.3f}"),
-        TableColumn("best static", lambda row: _in_words(row[1].best_static_setting)),
-    ]
-    print_table(list(found.items()), columns)
-    mean = means(found)
-    figures = "  ".join(f"{label.replace('best_', '')} {value:.3f}" for label, value in mean.items())
-    print(
-        f"geometric mean: {figures}; auto reaches {mean['auto'] / mean['oracle']:.0%} of the oracle's speed"
-    )
-
-
-def _in_words(setting: FixedSetting) -> str:
-    return f"k {setting.k}, match {setting.minimum_match}"
 
 
 def picture(stages: Sequence[LearningStage]) -> str:
@@ -72,7 +56,7 @@ def picture(stages: Sequence[LearningStage]) -> str:
 
 
 def _as_json(found: Mapping[str, Speedups]) -> dict[str, object]:
-    return {
-        "categories": {category: asdict(each) for category, each in found.items()},
-        "geomean": means(found),
-    }
+    categories = {category: asdict(each) for category, each in found.items()}
+    for each in categories.values():
+        del each["category"]
+    return {"categories": categories, "geomean": means(found)}

@@ -6,17 +6,15 @@ Each rewind has a plain pass of its own just before it: a machine's speed drifts
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.resources import files
 from itertools import count, cycle, islice
 from statistics import median
 
 from app.arguments import whole
 from app.assembly import Setup
-from app.bench.workbench import bench_parser, calibrate, grouped, open_assembly, print_table, with_progress
-from app.commands.table import TableColumn, figure
+from app.bench.workbench import bench_parser, calibrate, grouped, open_assembly, print_rows, with_progress
 from app.engine.rewinds import PLACES, Rewind, reject, return_to, room
 from app.errors import ContextError
 from app.llama.context import Context
@@ -115,20 +113,10 @@ def main(arguments: Sequence[str]) -> int:
         expected = options.rounds * len(WAYS)
         made = list(with_progress(run(context, depth, options.rounds), expected, "rewinds"))
         memory, copy = context.memory_kind, context.state_bytes if context.copies else 0
-    rows = medians(made)
     plain_ms = 1e3 * median(each.plain_s for _, each in made)
-    if options.json:
-        about = {"memory": memory, "copy_bytes": copy, "depth": depth, "plain_ms": plain_ms}
-        print(json.dumps({**about, "rows": [asdict(row) for row in rows]}))
-        return 0
-    print(f"memory: {said_of_memory(memory, copy)}; a plain pass behind {depth:,} tokens: {plain_ms:.2f} ms")
-    columns: list[TableColumn[RewindCost]] = [
-        TableColumn("in plain passes", lambda row: row.way),
-        figure("read again", lambda row: str(row.again)),
-        figure("before", lambda row: f"{row.before:.2f}"),
-        figure("back", lambda row: f"{row.back:.2f}"),
-        figure("next", lambda row: f"{row.next:.2f}"),
-        figure("cost", lambda row: f"{row.cost:.2f}"),
-    ]
-    print_table(rows, columns)
-    return 0
+    if not options.json:
+        print(
+            f"memory: {said_of_memory(memory, copy)}; a plain pass behind {depth:,} tokens: {plain_ms:.2f} ms"
+        )
+    about = {"memory": memory, "copy_bytes": copy, "depth": depth, "plain_ms": plain_ms}
+    return print_rows(medians(made), options.json, **about)

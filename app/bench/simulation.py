@@ -35,16 +35,20 @@ class FixedSetting:
     k: int
     minimum_match: int
 
+    def __str__(self) -> str:
+        return f"k {self.k}, match {self.minimum_match}"
+
 
 @dataclass(frozen=True, slots=True)
 class Speedups:
-    """Speedups over plain decoding: the controller's, the fixed setting's that is best in hindsight, and an
-    oracle's that knows of each pass what would be accepted."""
+    """Speedups over plain decoding in one category: of the controller, of the fixed setting that is best in
+    hindsight, and of an oracle that knows of each pass what will be accepted."""
 
+    category: str
     auto: float
     best_static: float
-    best_static_setting: FixedSetting
     oracle: float
+    best_static_setting: FixedSetting
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +205,7 @@ class Replay:
         found = {}
         for category, auto in self._speedups(self.auto).items():
             best = max(fixed, key=lambda setting: fixed[setting][category])
-            found[category] = Speedups(auto, fixed[best][category], best, oracle[category])
+            found[category] = Speedups(category, auto, fixed[best][category], oracle[category], best)
         return found
 
     def _speedups(self, spent: Sequence[float]) -> dict[str, float]:

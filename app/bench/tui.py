@@ -9,13 +9,13 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
 
 from app.arguments import whole
 from app.bench.terminal import PseudoTerminal
-from app.bench.workbench import bench_parser, with_progress
+from app.bench.workbench import bench_parser, print_record, with_progress
 from app.errors import SpecchatError
 from app.models.locate import find_model
 
@@ -145,16 +145,6 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--proposer", default="off", help="default: off")
     options = parser.parse_args(arguments)
     result = run(find_model(options.model), options.pairs, options.tokens, options.proposer)
-    if options.json:
-        print(json.dumps(asdict(result)))
-        return 0
-    print(f"app          {result.app_tokens_per_second:8.1f} tok/s (median of {result.pairs}, in turn)")
-    print(f"  received   {result.received_tokens_per_second:8.1f} tok/s")
-    print(f"specchat -p  {result.oneshot_tokens_per_second:8.1f} tok/s")
-    print(f"ratio        {result.ratio:8.3f}       (median of the pairs)")
-    print(f"first frame  {result.first_frame:8.2f} s     from the command, median of 5")
-    print(f"a key        {result.key_median * 1e3:8.0f} ms    median while a reply streams")
-    print(f"             {result.key_99th * 1e3:8.0f} ms    99th percentile")
-    print(f"1 MB pasted  {result.paste_lines:8.2f} s     in lines, median of 3")
-    print(f"             {result.paste_line:8.2f} s     in one line, median of 3")
-    return 0
+    if not options.json:
+        print("Seconds and tokens per second, medians; ratio: of the pairs, app over specchat -p")
+    return print_record(result, options.json)

@@ -8,12 +8,13 @@ import tempfile
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict
+from dataclasses import asdict, fields
+from functools import partial
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, TypeVar
 
-from app.arguments import Parser, whole
+from app.arguments import Parser, ask, whole
 from app.assembly import Assembly, Setup, template_for
 from app.bench.prompts import load_prompts
 from app.chat.message import Message
@@ -24,17 +25,11 @@ from app.engine.control import ThroughputController
 from app.engine.events import Event, Finished, Pass, Request
 from app.engine.loop import Engine
 from app.engine.settings import Sampling
-from app.llama.context import Context
 from app.llama.model import Model
 from app.llama.quantise import requantise
-from app.llama.settings import ContextSettings, ModelSettings
-from app.models.gguf import read_header
-from app.models.locate import open_model
-from app.models.skip import skipped_layers_default, write_skip
+from app.llama.settings import ContextSettings
 from proposers.base import Proposer
-from proposers.draft import Draft
-from proposers.lookup import Lookup
-from proposers.off import Off
+from proposers.registry import KINDS
 
 LENGTH = 2048
 GREEDY = Sampling(temperature=0.0)
@@ -68,7 +63,7 @@ def bench_parser(
 
 def open_assembly(setup: Setup) -> Assembly:
     """The model; what is said while it loads goes to stderr."""
-    return Assembly(setup, stop=lambda: False, say=lambda line: print(line, file=sys.stderr))
+    return Assembly(setup, stop=lambda: False, say=lambda line: print(line, file=sys.stderr), agree=ask)
 
 
 def chat_tokens(model: Model, text: str, template: str | None = None) -> tuple[int, ...]:
@@ -117,54 +112,68 @@ def with_progress(items: Iterable[Item], expected: int, what: str) -> Iterator[I
         line.end()
 
 
-def print_table(rows: Sequence[Item], columns: Sequence[TableColumn[Item]]) -> None:
-    """Print the rows under the titles of the columns."""
-    print("\n".join(table(rows, columns)))
+def print_rows(rows: Sequence[Any], as_json: bool = False, **about: object) -> int:
+    """Print dataclasses as a table under the names of their fields, or as JSON; returns the exit code.
 
-
-def print_rows(rows: Sequence[Any], columns: Sequence[TableColumn[Any]], as_json: bool) -> int:
-    """Print dataclasses as a table, or as a JSON list of all their fields; returns the exit code."""
+    about: what JSON tells besides the rows; without it, it is a list of them.
+    """
     if as_json:
-        print(json.dumps([asdict(row) for row in rows]))
-    else:
-        print_table(rows, columns)
+        records = [asdict(row) for row in rows]
+        print(json.dumps({**about, "rows": records} if about else records))
+        return 0
+    names = [field.name for field in fields(rows[0])]
+    columns = [
+        TableColumn(_title(name), partial(_cell, name), right=not isinstance(getattr(rows[0], name), str))
+        for name in names
+    ]
+    print("\n".join(table(rows, columns)))
     return 0
 
 
+def print_record(record: Any, as_json: bool) -> int:
+    """Print a dataclass, a line for each field, or as JSON; returns the exit code."""
+    if as_json:
+        print(json.dumps(asdict(record)))
+    else:
+        for field in fields(record):
+            print(f"{_title(field.name):<30}{_cell(field.name, record):>10}")
+    return 0
+
+
+def _title(name: str) -> str:
+    return " ".join("µs" if word == "us" else word for word in name.split("_"))
+
+
+def _cell(name: str, row: object) -> str:
+    value = getattr(row, name)
+    if isinstance(value, float):
+        return f"{value:,.{1 if value >= 100 else 2 if value >= 10 else 3}f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
 class Workbench(ExitStack):
-    """A model with a requantised copy of it as draft, and a layer-skipped one, each with a context."""
+    """A model with a requantised copy of it as draft, and its layer-skipped one; to be used in a `with`."""
 
     def __init__(self, path: Path, settings: ContextSettings) -> None:
         super().__init__()
         folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
-        header = read_header(path)
-        layers = skipped_layers_default(header.block_count or 0)
-        self.settings = settings
-        self.model = self.enter_context(open_model(path, ModelSettings()))
-        self.target = self.context(self.model)
-        self._draft = self.context(self.enter_context(Model(requantise(path, folder / "draft.gguf", "Q4_0"))))
-        self._engine = Engine(self.target, (Off(),), ThroughputController())
-        self._skip = self.context(self.enter_context(Model(write_skip(path, header, layers, folder))))
-
-    def context(self, model: Model) -> Context:
-        """A new context of LENGTH tokens, closed with the workbench."""
-        return self.enter_context(Context(model, LENGTH, self.settings))
+        draft = requantise(path, folder / "draft.gguf", "Q4_0")
+        setup = Setup(str(path), str(draft), LENGTH, context_settings=settings)
+        self.assembly = self.enter_context(open_assembly(setup))
+        self._engine = self.assembly.engine("off")
+        # What is measured should not change with the number of threads.
+        self._engine.threads = None
 
     def proposers(self) -> dict[str, Proposer]:
         """New proposers by name."""
-        return {
-            "off": Off(),
-            "lookup": Lookup(),
-            "draft": Draft(self._draft),
-            "skip": Draft(self._skip, "skip"),
-        }
+        return {name: self.assembly.proposer(name, LENGTH).twin() for name in KINDS}
 
     def prompts(self, count: int, room: int) -> list[tuple[int, ...]]:
         """`count` of the project's prompts as tokens, the shortest of each category first; they leave `room`
         tokens of the context."""
         by_category: dict[str, list[tuple[int, ...]]] = {}
         for entry in load_prompts():
-            tokens = chat_tokens(self.model, entry.prompt)
+            tokens = chat_tokens(self.assembly.target, entry.prompt)
             if len(tokens) + room <= LENGTH:
                 by_category.setdefault(entry.category, []).append(tokens)
         ranks = zip_longest(*(sorted(prompts, key=len) for prompts in by_category.values()))
