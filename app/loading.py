@@ -14,7 +14,8 @@ from typing import TypeVar
 
 from app.errors import SpecchatError
 from app.llama.context import Context
-from app.llama.devices import Device, build_facts, devices
+from app.llama.devices import build_facts, devices
+from app.llama.facts import Device
 from app.llama.layouts import AMX, layouts_in_use
 from app.llama.model import MemoryShort
 from app.llama.rpc import add_servers

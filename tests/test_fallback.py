@@ -16,7 +16,7 @@ from app.assembly import Assembly, Setup
 from app.knowledge import knowledge_file
 from app.llama import model as model_module
 from app.llama.context import Context
-from app.llama.devices import Device
+from app.llama.facts import Device
 from app.llama.model import MemoryShort, Model
 from app.llama.settings import ContextSettings, FlashAttention, ModelSettings
 from app.loading import memory_of, open_smaller

@@ -27,7 +27,8 @@ from app.engine.settings import Sampling
 from app.errors import SpecchatError
 from app.llama.candidates import CANDIDATES
 from app.llama.context import Context
-from app.llama.devices import Device, devices
+from app.llama.devices import devices
+from app.llama.facts import Device
 from app.llama.placement import buffers, forget_buffers, on_device
 from app.llama.quantise import requantise
 from app.llama.settings import ContextSettings, ModelSettings

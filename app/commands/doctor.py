@@ -14,12 +14,12 @@ from app.errors import SpecchatError
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the report; the exit code is 3 where a fault stands in the way of chatting."""
+    """Print the report; the exit code is 3 where something is at fault."""
     parser = Parser(
         prog="specchat doctor",
         description="Check this machine: Python, llama.cpp and its devices, the model, the terminal, folders "
         "and files. Nothing is sent anywhere and nothing is changed.",
-        epilog="A fault stands in the way of chatting (exit code 3); a warning only costs something.",
+        epilog="With a fault you cannot chat (exit code 3); a warning only costs something.",
     )
     parser.add_argument(
         "model",

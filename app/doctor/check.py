@@ -1,4 +1,4 @@
-"""What a check found, and what to do about it."""
+"""A line of the doctor's report: what was found, and what to do about it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ State = Literal["ok", "warning", "fault"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A line of the report.
+    """state: fault where nobody can chat with it, warning where it only costs something.
 
-    state: fault where it stands in the way of chatting, warning where it only costs something.
-    advice: what to do, "" where nothing is to be done. command: what to type for it, if anything.
+    advice: what to do, "" for nothing. command: what to type for it, if anything.
     """
 
     name: str
@@ -23,11 +22,23 @@ class Check:
     command: str = ""
 
 
+def ok(name: str, finding: str, advice: str = "", command: str = "") -> Check:
+    return Check(name, "ok", finding, advice, command)
+
+
+def warning(name: str, finding: str, advice: str = "", command: str = "") -> Check:
+    return Check(name, "warning", finding, advice, command)
+
+
+def fault(name: str, finding: str, advice: str = "", command: str = "") -> Check:
+    return Check(name, "fault", finding, advice, command)
+
+
 def size(count: int) -> str:
     """Bytes as people read them."""
     return f"{count / 1e9:,.1f} GB" if count >= 1e8 else f"{count / 1e6:,.1f} MB"
 
 
 def counted(number: int, what: str) -> str:
-    """So many of something, in words."""
+    """A number of something, in words."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"

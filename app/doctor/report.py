@@ -6,7 +6,7 @@ import json
 import textwrap
 from collections.abc import Sequence
 
-from app.chat.gate import clean
+from app.chat.gate import one_line
 from app.doctor.check import Check, State, counted
 
 _SIGNS: dict[State, str] = {"ok": "✓", "warning": "!", "fault": "✗"}
@@ -14,13 +14,12 @@ _COLOURS: dict[State, str] = {"ok": "\033[32m", "warning": "\033[33m", "fault": 
 _PLAIN = "\033[0m"
 # Sign and state, then the name: what follows begins in one column.
 _STATE_WIDTH, _NAME_WIDTH = 10, 18
-_ARROW = "→ "
 
 
 def lines_of(check: Check, columns: int | None, colour: bool) -> list[str]:
-    """A check as lines of that width, with a hanging indent; columns None: one line, for a pipe.
+    """A check as lines of that width with a hanging indent; as one line where columns is None, for a pipe.
 
-    A command stands on a line of its own, unbroken, so that it can be copied.
+    A command has a line of its own, unbroken, so that it can be copied.
     """
     state = f"{_SIGNS[check.state]} {check.state}".ljust(_STATE_WIDTH)
     if colour:
@@ -31,11 +30,11 @@ def lines_of(check: Check, columns: int | None, colour: bool) -> list[str]:
         return [f"{head}{said}"]
     indent = " " * (_STATE_WIDTH + _NAME_WIDTH)
     width = max(20, columns - len(indent) - 1)
-    finding = textwrap.wrap(one_line(check.finding), width, break_on_hyphens=False)
-    advice = textwrap.wrap(one_line(check.advice), width - len(_ARROW), break_on_hyphens=False)
-    arrows = [(" " * len(_ARROW) if number else _ARROW) + line for number, line in enumerate(advice)]
-    body = [*(finding or [""]), *arrows]
-    lines = [head + body[0], *(indent + line for line in body[1:])]
+    lines = textwrap.wrap(one_line(check.finding), width, break_on_hyphens=False) or [""]
+    lines += textwrap.wrap(
+        one_line(check.advice), width, initial_indent="→ ", subsequent_indent="  ", break_on_hyphens=False
+    )
+    lines = [head + lines[0], *(indent + line for line in lines[1:])]
     return [*lines, one_line(check.command)] if check.command else lines
 
 
@@ -44,8 +43,7 @@ def summary_of(checks: Sequence[Check]) -> str:
     faults = sum(check.state == "fault" for check in checks)
     warnings = sum(check.state == "warning" for check in checks)
     if faults:
-        stand = "stands" if faults == 1 else "stand"
-        return f"{counted(faults, 'fault')} {stand} in the way of chatting."
+        return f"You cannot chat: {counted(faults, 'fault')} above."
     if warnings:
         return f"You can chat; {counted(warnings, 'warning')} above."
     return "All is well."
@@ -77,8 +75,3 @@ def is_ok(checks: Sequence[Check]) -> bool:
 def advice_of(check: Check) -> str:
     """What to do, with what to type for it."""
     return " ".join(filter(None, (one_line(check.advice), one_line(check.command))))
-
-
-def one_line(text: str) -> str:
-    """Foreign text (names of files and devices, errors) made safe for a line."""
-    return " ".join(clean(text).split())

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.bench import device as bench
-from app.llama.devices import Device
+from app.llama.facts import Device
 from tests.conftest import Ask
 
 NO_GPU = pytest.mark.skipif(bool(bench.gpus()), reason="there is a GPU")
