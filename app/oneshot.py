@@ -17,7 +17,7 @@ from app.chat.gate import clean
 from app.chat.message import Message
 from app.chat.prompt import encode
 from app.commands.status import StatusLine
-from app.engine.events import Dropped, Finished, Pass, Prefill, Request
+from app.engine.events import Finished, Pass, Prefill, ProposerDropped, Request
 from app.errors import SpecchatError, UsageError
 
 # Tokens of a prompt whose reading is shown.
@@ -117,7 +117,7 @@ def _answer(arguments: OneShot, prompt: str, interrupt: threading.Event) -> int:
             line.clear()
             if isinstance(event, Pass):
                 _show(event.text, arguments)
-            elif isinstance(event, Dropped):
+            elif isinstance(event, ProposerDropped):
                 print(assembly.drop(event), file=sys.stderr)
             else:
                 assembly.remember(engine, event)

@@ -210,7 +210,7 @@ def replies_to(
 ) -> Iterator[MeasuredReply]:
     """A reply to each prompt that the context has room for, of `tokens` tokens at least unless it ends."""
     engine = assembly.engine("draft")
-    (draft,) = engine.proposers
+    (draft,) = engine.sequence.proposers
     assert isinstance(draft, Draft)
     bench = AcceptanceBench(engine.target, draft, sampling, k)
     for number, prompt in enumerate(prompts):

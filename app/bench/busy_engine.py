@@ -33,7 +33,7 @@ def main() -> None:
         engine = assembly.engine("off", len(prompt) + tokens)
         engine.calibrate(prompt[-1:])
         for line in sys.stdin:
-            engine.proposers = assembly.proposers(line.strip(), engine.target.capacity)
+            engine.sequence.proposers = assembly.proposers(line.strip(), engine.target.capacity)
             answer = _timed(engine.generate(greedy_request(prompt, tokens)))
             print(json.dumps(answer), file=answers, flush=True)
 

@@ -9,7 +9,7 @@ from app.assembly import Assembly
 from app.bench.workbench import calibrate
 from app.commands.status import StatusLine
 from app.engine.control import ThroughputController
-from app.engine.events import Dropped, Prefill, Request
+from app.engine.events import Prefill, ProposerDropped, Request
 from app.errors import SpecchatError
 from app.oneshot import show_prefill
 from app.process.comparison import Comparison
@@ -93,7 +93,7 @@ class Comparer:
             if isinstance(event, Compared):
                 yield event
 
-    def _fail(self, event: Dropped) -> str:
+    def _fail(self, event: ProposerDropped) -> str:
         # The replies that follow would be another proposer's.
         raise SpecchatError(self._assembly.drop(event))
 

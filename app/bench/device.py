@@ -119,7 +119,7 @@ class DeviceBench(ExitStack):
         return CheckResult(first < max(reading, 3 * second), f"{finding}, the next in {second:.2f} s")
 
     def _reply(self, engine: Engine, proposer: Proposer, k: int | None = None) -> Finished:
-        engine.proposers = (proposer,)
+        engine.sequence.proposers = (proposer,)
         return finish(engine.generate(greedy_request(self._prompt, self._tokens, k)))
 
     def _compared(self, finished: Finished) -> CheckResult:

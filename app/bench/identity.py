@@ -49,7 +49,7 @@ def run(bench: Workbench, prompt: tuple[int, ...], variant: Variant, seed: int) 
 
     def swap(engine: Engine) -> None:
         if rng.random() < 0.2:
-            engine.proposers = (rng.choice(pool),)
+            engine.sequence.proposers = (rng.choice(pool),)
 
     return bench.reply(prompt, Lookup(), k=variant.k, tokens=TOKENS, each=swap)
 

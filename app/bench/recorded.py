@@ -25,7 +25,7 @@ class RecordedReply:
     reply: tuple[int, ...]
 
 
-class PassCosts:
+class CostTable:
     """Time of a pass by width and depth: curves at some depths, straight lines between and beyond them."""
 
     def __init__(self, curves: Mapping[int, Mapping[int, float]]) -> None:
@@ -62,7 +62,7 @@ def read_replies(path: Path) -> tuple[RecordedReply, ...]:
     return found
 
 
-def read_costs(path: Path) -> dict[str, PassCosts]:
+def read_costs(path: Path) -> dict[str, CostTable]:
     """The costs of the file by name. Raises SpecchatError where it holds none."""
     try:
         found = {name: _by_depth(curves) for name, curves in _read_object(path).items() if name != "about"}
@@ -75,7 +75,7 @@ def read_costs(path: Path) -> dict[str, PassCosts]:
         for curve in curves.values():
             if 1 not in curve or len(curve) < 2 or min(curve.values()) <= 0 or min(curve) < 1:
                 raise SpecchatError(f"The curve {name} of {path} needs times above 0, that of width 1 too.")
-    return {name: PassCosts(curves) for name, curves in found.items()}
+    return {name: CostTable(curves) for name, curves in found.items()}
 
 
 def _by_depth(curves: Mapping[str, Any]) -> dict[int, dict[int, float]]:

@@ -15,9 +15,9 @@ from statistics import geometric_mean
 
 import numpy as np
 
-from app.bench.recorded import PassCosts, RecordedReply
-from app.engine.control import LONGEST, Option, ThroughputController
-from app.engine.costs import Measured
+from app.bench.recorded import CostTable, RecordedReply
+from app.engine.control import LONGEST, DraftOption, ThroughputController
+from app.engine.costs import PassCosts
 from app.engine.events import Pass
 from app.engine.sampling import Sampler
 from app.engine.settings import Sampling
@@ -63,11 +63,11 @@ class LearningStage:
 class Auto:
     """Lookup and controller as the chat uses them; they learn from one reply to the next."""
 
-    def __init__(self, costs: PassCosts, learned: Sequence[float] = ()) -> None:
+    def __init__(self, costs: CostTable, learned: Sequence[float] = ()) -> None:
         """learned: what lookup knows from earlier runs, () for nothing."""
         self._costs = costs
         self._lookup = Lookup()
-        self._lookup.know(learned)
+        self._lookup.restore_acceptance(learned)
         self._controller = ThroughputController()
         self._sampler = Sampler(Sampling(temperature=0.0))
         self._rng = np.random.default_rng(0)
@@ -79,7 +79,7 @@ class Auto:
         widths = self._controller.unmeasured(depth)
         if widths:
             seconds = {width: self._costs.at(width, depth) for width in (1, *widths)}
-            self._controller.calibrate(Measured(depth, seconds))
+            self._controller.calibrate(PassCosts(depth, seconds))
         self._controller.begin()
         self._lookup.begin(history)
 
@@ -89,9 +89,9 @@ class Auto:
         self._asked = controller.asks()
         if not self._asked:
             return ()
-        controller.stand(len(history) - 1)
+        controller.at_depth(len(history) - 1)
         forecast = lookup.forecast(history, min(LONGEST, left), controller.least_chance)
-        k = controller.choose([Option(lookup.name, forecast, run=lookup.run)]).k
+        k = controller.choose([DraftOption(lookup.name, forecast, hit_streak=lookup.hit_streak)]).k
         if k == 0:
             return ()
         return lookup.propose(history, k, self._sampler, self._rng).tokens
@@ -156,7 +156,7 @@ def agreeing(drafted: Sequence[int], following: Sequence[int]) -> int:
     return min(len(drafted), len(following))
 
 
-def reply_cost(copies: Sequence[Copy], costs: PassCosts, length: Callable[[Copy, int], int]) -> float:
+def reply_cost(copies: Sequence[Copy], costs: CostTable, length: Callable[[Copy, int], int]) -> float:
     """Seconds of all passes of a reply where `length` decides how much of each copy is drafted, given how
     many tokens the reply has left."""
     seconds, done = 0.0, 0
@@ -173,7 +173,7 @@ def fixed_length(setting: FixedSetting) -> Callable[[Copy, int], int]:
     return lambda copy, left: setting.k if copy.match >= setting.minimum_match else 0
 
 
-def oracle_length(costs: PassCosts) -> Callable[[Copy, int], int]:
+def oracle_length(costs: CostTable) -> Callable[[Copy, int], int]:
     """Of the tokens that will be accepted, as many as pay best in this pass."""
 
     def length(copy: Copy, left: int) -> int:
@@ -186,7 +186,7 @@ def oracle_length(costs: PassCosts) -> Callable[[Copy, int], int]:
 class Replay:
     """What every way to draft takes for each of the recorded replies."""
 
-    def __init__(self, replies: Sequence[RecordedReply], costs: PassCosts) -> None:
+    def __init__(self, replies: Sequence[RecordedReply], costs: CostTable) -> None:
         self._replies, self._costs = replies, costs
         copies = [copies_of(each) for each in replies]
         auto, oracle = Auto(costs), oracle_length(costs)
@@ -226,7 +226,7 @@ class Replay:
         ]
 
 
-def speedups(replies: Sequence[RecordedReply], costs: PassCosts, spent: Sequence[float]) -> dict[str, float]:
+def speedups(replies: Sequence[RecordedReply], costs: CostTable, spent: Sequence[float]) -> dict[str, float]:
     """By category: what plain decoding takes, over what was spent on each reply."""
     plain: dict[str, float] = {}
     taken: dict[str, float] = {}

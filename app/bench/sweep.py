@@ -110,7 +110,7 @@ class Sweep:
         return Pair(number, category, arm, plain, reply)
 
     def _reply(self, engine: Engine, ids: tuple[int, ...], arm: Arm) -> Iterator[Event]:
-        engine.proposers = self._assembly.proposers(arm.proposer, self._capacity)
+        engine.sequence.proposers = self._assembly.proposers(arm.proposer, self._capacity)
         engine.controller = self._controllers[arm]
         return engine.generate(greedy_request(ids, self._tokens, arm.k))
 

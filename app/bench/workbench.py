@@ -192,6 +192,6 @@ class Workbench(ExitStack):
     ) -> Finished:
         """One reply; `each` is called after every pass. The prompt stays in the target's cache."""
         engine = self._engine
-        engine.proposers, engine.controller = (proposer,), controller or ThroughputController()
+        engine.sequence.proposers, engine.controller = (proposer,), controller or ThroughputController()
         request = Request(tuple(prompt), sampling, seed=0, max_tokens=tokens, k=k)
         return finish(engine.generate(request), lambda entry: each(engine))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.bench.recorded import PassCosts, RecordedReply, read_costs, read_replies
+from app.bench.recorded import CostTable, RecordedReply, read_costs, read_replies
 from app.bench.replay import main, picture
 from app.bench.simulation import (
     Auto,
@@ -22,12 +22,12 @@ from app.bench.simulation import (
     reply_cost,
     speedups,
 )
-from app.engine.control import Option, ThroughputController
+from app.engine.control import DraftOption, ThroughputController
 from app.errors import SpecchatError
 from proposers.acceptance import CopyAcceptance
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
-COSTS = PassCosts({0: {width: 10.0 + 2.0 * (width - 1) for width in range(1, 34)}})
+COSTS = CostTable({0: {width: 10.0 + 2.0 * (width - 1) for width in range(1, 34)}})
 
 
 def test_the_accounting_is_that_of_a_calculation_by_hand() -> None:
@@ -50,7 +50,7 @@ def test_nothing_learned_can_be_worse_than_the_ledger_allows() -> None:
     prompt = tuple(token for first in range(60) for token in (first, 1000 + first))
     reply = tuple(token for first in range(60) for token in (first, 2000 + first))
     sample = RecordedReply("adversary", prompt, reply)
-    for costs in (COSTS, PassCosts({0: {width: 7.0 * width**0.7 for width in range(1, 34)}})):
+    for costs in (COSTS, CostTable({0: {width: 7.0 * width**0.7 for width in range(1, 34)}})):
         auto = Auto(costs)
         spent = sum(auto.reply_cost(sample) for _ in range(5))
         plain = 5 * (len(reply) - 1) * costs.at(1, 0)
@@ -59,11 +59,11 @@ def test_nothing_learned_can_be_worse_than_the_ledger_allows() -> None:
 
 def test_knowledge_survives_and_nonsense_is_refused() -> None:
     learned = CopyAcceptance()
-    knowledge = tuple(0.1 * index for index in range(len(learned.knowledge)))
-    assert learned.know(knowledge) and learned.knowledge == knowledge
+    knowledge = tuple(0.1 * index for index in range(len(learned.acceptance_state)))
+    assert learned.restore_acceptance(knowledge) and learned.acceptance_state == knowledge
     for nonsense in ((), knowledge[:-1], (*knowledge[:-1], float("nan")), (*knowledge[:-1], float("inf"))):
-        assert not learned.know(nonsense)
-        assert learned.knowledge == knowledge
+        assert not learned.restore_acceptance(nonsense)
+        assert learned.acceptance_state == knowledge
 
 
 @pytest.mark.parametrize("agreement", [0.5, 0.8, 0.95])
@@ -169,7 +169,7 @@ def test_a_curve_that_is_none_says_so(tmp_path: Path, text: str) -> None:
 
 def test_a_controller_without_a_curve_drafts_nothing() -> None:
     controller = ThroughputController()
-    assert controller.choose([Option("lookup", [0.9, 0.8])]).k == 0
+    assert controller.choose([DraftOption("lookup", [0.9, 0.8])]).k == 0
 
 
 @pytest.mark.parametrize("changed", [False, True], ids=["word by word", "one name changed"])
