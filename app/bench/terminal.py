@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import select
 import signal
 import struct
@@ -110,17 +111,16 @@ class PseudoTerminal:
                 with contextlib.suppress(BlockingIOError):
                     data = data[os.write(self.fd, data) :]
 
-    def time_of(self, text: bytes, after: int = 0, seconds: float = 60.0) -> float:
-        """Wait until the output holds `text` behind so many bytes; when it came (time.monotonic).
+    def time_of(self, pattern: bytes, after: int = 0, seconds: float = 60.0) -> float:
+        """Wait until the output behind so many bytes matches; when it did (time.monotonic).
 
         Raises SpecchatError where it does not come in time, or the command ends before.
         """
         deadline = time.monotonic() + seconds
-        while self.output.find(text, after) < 0:
+        while not re.search(pattern, self.output[after:]):
             left = deadline - time.monotonic()
             if left <= 0 or not self.read(left):
-                raise SpecchatError(f"The terminal never showed {text.decode('utf-8', 'replace')!r}.")
-            after = max(after, len(self.output) - 65536 - len(text))
+                raise SpecchatError(f"The terminal never showed {pattern.decode('utf-8', 'replace')}.")
         return time.monotonic()
 
     def end(self, seconds: float = 60.0) -> int:

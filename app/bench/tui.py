@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import tempfile
@@ -16,6 +15,7 @@ from statistics import median, quantiles
 from app.arguments import whole
 from app.bench.terminal import PseudoTerminal
 from app.bench.workbench import bench_parser, print_record, with_progress
+from app.chat.store import Store
 from app.errors import SpecchatError
 from app.models.locate import find_model
 
@@ -25,13 +25,16 @@ SIZE = (120, 36)
 _PASTE = 1_000_000
 _REPLY_SECONDS = 180.0
 # What the empty prompt says; the cursor stands on its first letter.
-_READY = b"sk, paste, @file"
+_READY = rb"sk, paste, @file"
+_WRITING = rb"writing"
+# The sentence under a reply.
+_ENDED = rb"wrote [\d,]+ |No guess was|plain speed"
 
 
 @dataclass(frozen=True, slots=True)
 class TuiSpeeds:
-    """Seconds, but for the rates; ratio: the median of app over one-shot, pair by pair, both by the figure
-    that they show; received: the app's tokens over the time from its first batch of them to the end."""
+    """Medians, in seconds and tokens per second. app, oneshot: by the figures that they show; ratio: of them,
+    pair by pair. received: the app's tokens over the time from the first to the reply's end on the screen."""
 
     app_tokens_per_second: float
     received_tokens_per_second: float
@@ -46,41 +49,46 @@ class TuiSpeeds:
 
 
 @contextmanager
-def chat(model: Path, *arguments: str) -> Iterator[PseudoTerminal]:
-    """`specchat` on a terminal, with folders of its own; it is there once its prompt can be seen."""
-    with tempfile.TemporaryDirectory() as folder:
-        places = {name: folder for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "HOME")}
-        command = (*COMMAND, "--model", str(model), *arguments)
+def chat(model: Path, *options: str, folder: str | None = None) -> Iterator[PseudoTerminal]:
+    """`specchat` on a terminal, its prompt on the screen. folder: for settings and chats, else a new one."""
+    with tempfile.TemporaryDirectory() as own:
+        places = {name: folder or own for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "HOME")}
+        command = (*COMMAND, "--model", str(model), *options)
         with PseudoTerminal(command, SIZE, places) as terminal:
             terminal.time_of(_READY)
             yield terminal
 
 
-def app_rates(model: Path, proposer: str, tokens: int) -> tuple[float, float]:
-    """Tokens per second of a reply in the app: as it shows them, and as it received them."""
+def app_rates(model: Path, *options: str) -> tuple[float, float]:
+    """Tokens per second of a reply in the app: by its own figure, and by what the screen shows when."""
     with tempfile.TemporaryDirectory() as folder:
-        arguments = (str(model), proposer, str(tokens), PROMPT, folder)
-        with PseudoTerminal((sys.executable, "-m", "app.bench.timed_chat", *arguments), SIZE) as terminal:
-            terminal.end(_REPLY_SECONDS)
-        result = Path(folder) / "result.json"
-        if not result.exists():
-            raise SpecchatError(f"The chat ended without a reply: {_last(terminal)}")
-        figures = json.loads(result.read_text(encoding="utf-8"))
-    return float(figures["shown"]), float(figures["received"])
+        with chat(model, *options, folder=folder) as terminal:
+            terminal.write(PROMPT.encode() + b"\r")
+            began = terminal.time_of(_WRITING)
+            seconds = terminal.time_of(_ENDED, seconds=_REPLY_SECONDS) - began
+            terminal.write(b"\x11")  # Ctrl+Q, which saves the chat
+            terminal.end()
+        store = Store.open(next(Path(folder).rglob("sessions.db")))
+        saved = store.latest()
+        store.close()
+    last = saved.conversation.last if saved else None
+    figures = last.answer.figures if last and last.answer else None
+    if figures is None or figures.tokens_per_second is None:
+        raise SpecchatError(f"The chat ended without a reply: {_end_of(terminal)}")
+    return figures.tokens_per_second, figures.tokens / seconds
 
 
-def oneshot_rate(model: Path, proposer: str, tokens: int) -> float:
+def oneshot_rate(model: Path, *options: str) -> float:
     """Tokens per second of `specchat -p` on the same prompt, by its own summary's figures."""
-    options = ("--temp", "0", "--seed", "1", "--max-tokens", str(tokens), "--proposer", proposer)
     with PseudoTerminal((*COMMAND, "-p", PROMPT, "--model", str(model), *options), SIZE) as terminal:
         terminal.end(_REPLY_SECONDS)
     found = re.search(rb"([\d.]+) tok/s", terminal.output)
     if found is None:
-        raise SpecchatError(f"specchat -p printed no figures: {_last(terminal)}")
+        raise SpecchatError(f"specchat -p printed no figures: {_end_of(terminal)}")
     return float(found[1])
 
 
-def _last(terminal: PseudoTerminal) -> str:
+def _end_of(terminal: PseudoTerminal) -> str:
     return terminal.output[-300:].decode(errors="replace")
 
 
@@ -95,13 +103,13 @@ def keys(model: Path, count: int) -> list[float]:
     times = []
     with chat(model, "--temp", "0", "--proposer", "off") as terminal:
         terminal.write(PROMPT.encode() + b"\r")
-        terminal.time_of(b"writing")
+        terminal.time_of(_WRITING)
         for number in range(count):
             # Letters that no reply to this holds.
             character = "ЖЩЫЭЮЯ"[number % 6].encode()
             before, sent = len(terminal.output), time.monotonic()
             terminal.write(character)
-            times.append(terminal.time_of(character, before, 5) - sent)
+            times.append(terminal.time_of(re.escape(character), before, 5) - sent)
             terminal.read_for(0.03)
     return times
 
@@ -112,13 +120,14 @@ def paste(model: Path, text: str) -> float:
         terminal.read_for(2)  # the model is loaded by then, and the machine quiet
         before, sent = len(terminal.output), time.monotonic()
         terminal.write(b"\x1b[200~" + text.encode() + b"\x1b[201~")
-        return terminal.time_of(b"pasted", before, 30) - sent
+        return terminal.time_of(rb"pasted", before, 30) - sent
 
 
 def run(model: Path, pairs: int, tokens: int, proposer: str) -> TuiSpeeds:
     """All of it, app and one-shot taking turns."""
+    options = ("--temp", "0", "--seed", "1", "--max-tokens", str(tokens), "--proposer", proposer)
     rates = [
-        (*app_rates(model, proposer, tokens), oneshot_rate(model, proposer, tokens))
+        (*app_rates(model, *options), oneshot_rate(model, *options))
         for _ in with_progress(range(pairs), pairs, "pairs")
     ]
     app, received, oneshot = zip(*rates, strict=True)
