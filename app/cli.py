@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from app.arguments import LARGEST, Parser, add_model_options, whole
-from app.chat.gate import clean
+from app.chat.gate import one_line
 from app.errors import OutputError, SpecchatError, UsageError
 from app.settings.fields import nearest, shown
 from app.streams import ReaderLeft, take_streams
@@ -85,7 +85,7 @@ def _carry_out(arguments: Sequence[str]) -> int:
 
 def _complain(error: SpecchatError) -> int:
     # Names of files and lines of templates may hold anything.
-    print(f"specchat: {' '.join(clean(str(error)).split())}", file=sys.stderr)
+    print(f"specchat: {one_line(str(error))}", file=sys.stderr)
     return error.exit_code
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.bench.recorded import CostTable
+from app.bench.record import CostTable
 from app.bench.simulation import Auto, agreeing
 from app.engine.costs import PassCosts, measured_of, numbers_of
 from app.knowledge import VERSION, Knowledge

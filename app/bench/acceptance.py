@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from app.arguments import whole
 from app.assembly import Assembly, Setup
+from app.bench.layer_choice import overlap
 from app.bench.prompts import Prompt, load_prompts, spread
 from app.bench.workbench import bench_parser, chat_tokens, grouped, open_assembly, print_rows, with_progress
 from app.engine.control import LONGEST
@@ -118,7 +119,7 @@ def first_token(q: Distribution, p: Distribution) -> FirstToken:
     """The closed forms at a pass's first position."""
     pairs = [(probability(p, token), chance) for token, chance in zip(q.tokens, q.probabilities, strict=True)]
     return FirstToken(
-        float(sum(min(pair) for pair in pairs)),
+        overlap(p, q),
         float(sum(target * drafted for target, drafted in pairs)),
         probability(p, int(q.tokens[q.probabilities.argmax()])),
     )

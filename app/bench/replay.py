@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from app.bench.recorded import read_costs, read_replies
+from app.bench.record import read_costs, read_replies
 from app.bench.simulation import LearningStage, Replay, Speedups, means
 from app.bench.workbench import bench_parser, print_rows
 

@@ -15,7 +15,7 @@ from statistics import geometric_mean
 
 import numpy as np
 
-from app.bench.recorded import CostTable, RecordedReply
+from app.bench.record import CostTable, RecordedReply
 from app.engine.control import LONGEST, DraftOption, ThroughputController
 from app.engine.costs import PassCosts
 from app.engine.events import Pass

@@ -7,9 +7,8 @@ from collections.abc import Sequence
 
 from app.arguments import Parser
 from app.commands.table import paint_for, width_of
-from app.doctor.check import Check
 from app.doctor.checks import run_checks
-from app.doctor.report import as_json, is_ok, lines_of, summary_of
+from app.doctor.report import Check, as_json, is_ok, lines_of, summary_of
 from app.errors import SpecchatError
 
 

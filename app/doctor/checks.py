@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from app.doctor.check import Check
 from app.doctor.disk import (
     catalogue_check,
     chats_check,
@@ -32,6 +31,7 @@ from app.doctor.facts import Answer, Installation, ask_answer, ask_installation
 from app.doctor.hardware import graphics_cards
 from app.doctor.install import Host, this_host
 from app.doctor.packages import packages_check, python_check
+from app.doctor.report import Check
 from app.doctor.terminal import terminal_checks, this_terminal
 from app.models.memory import system_memory
 from app.settings.values import LoadSettings

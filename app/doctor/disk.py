@@ -16,7 +16,7 @@ import platformdirs
 
 from app.chat.store_schema import VERSION as STORE_VERSION
 from app.chat.store_schema import is_damage
-from app.doctor.check import Check, counted, fault, ok, size, warning
+from app.doctor.report import Check, counted, fault, ok, size, warning
 from app.errors import SpecchatError
 from app.knowledge import VERSION as KNOWLEDGE_VERSION
 from app.knowledge import cache_folder

@@ -9,10 +9,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.doctor.check import Check, counted, fault, ok, size, warning
 from app.doctor.facts import Answer, Died, Installation, Refused
 from app.doctor.hardware import Card
 from app.doctor.install import Host, build_for, from_source, without_broken_amx
+from app.doctor.report import Check, counted, fault, ok, size, warning
 from app.models.memory import SystemMemory
 from app.models.memory_words import said_of_memory, way_back
 

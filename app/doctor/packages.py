@@ -8,8 +8,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from importlib import metadata
 
-from app.doctor.check import Check, fault, ok, warning
 from app.doctor.install import Host, requirements
+from app.doctor.report import Check, fault, ok, warning
 
 PACKAGES = ("specchat", "llama-cpp-python", "textual", "huggingface-hub", "numpy")
 _NEWEST_TRIED = (3, 14)

@@ -1,19 +1,58 @@
-"""The report as text and as JSON."""
+"""The doctor's report: what was found and what to do about it, as text and as JSON."""
 
 from __future__ import annotations
 
 import json
 import textwrap
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
 
 from app.chat.gate import one_line
-from app.doctor.check import Check, State, counted
+
+State = Literal["ok", "warning", "fault"]
 
 _SIGNS: dict[State, str] = {"ok": "✓", "warning": "!", "fault": "✗"}
 _COLOURS: dict[State, str] = {"ok": "\033[32m", "warning": "\033[33m", "fault": "\033[31m"}
 _PLAIN = "\033[0m"
 # Sign and state, then the name: what follows begins in one column.
 _STATE_WIDTH, _NAME_WIDTH = 10, 18
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """state: fault where nobody can chat with it, warning where it only costs something.
+
+    advice: what to do, "" for nothing. command: what to type for it, if anything.
+    """
+
+    name: str
+    state: State
+    finding: str
+    advice: str = ""
+    command: str = ""
+
+
+def ok(name: str, finding: str, advice: str = "", command: str = "") -> Check:
+    return Check(name, "ok", finding, advice, command)
+
+
+def warning(name: str, finding: str, advice: str = "", command: str = "") -> Check:
+    return Check(name, "warning", finding, advice, command)
+
+
+def fault(name: str, finding: str, advice: str = "", command: str = "") -> Check:
+    return Check(name, "fault", finding, advice, command)
+
+
+def size(count: int) -> str:
+    """Bytes as people read them."""
+    return f"{count / 1e9:,.1f} GB" if count >= 1e8 else f"{count / 1e6:,.1f} MB"
+
+
+def counted(number: int, what: str) -> str:
+    """A number of something, in words."""
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def lines_of(check: Check, columns: int | None, colour: bool) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
-from app.doctor.check import Check, ok, warning
+from app.doctor.report import Check, ok, warning
 
 # Clipboard tools, with the variable that says that there is a display for them.
 _TOOLS = (

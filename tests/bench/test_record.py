@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from app.bench.recorded import read_replies
+from app.bench.record import read_replies
 from tests.conftest import Ask
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.bench.recorded import CostTable, RecordedReply, read_costs, read_replies
+from app.bench.record import CostTable, RecordedReply, read_costs, read_replies
 from app.bench.replay import main, picture
 from app.bench.simulation import (
     Auto,

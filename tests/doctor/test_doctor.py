@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from app.commands.doctor import main
-from app.doctor.check import Check
 from app.doctor.install import Host
 from app.doctor.packages import judge, python_check
-from app.doctor.report import as_json, lines_of, summary_of
+from app.doctor.report import Check, as_json, lines_of, summary_of
 from tests.architectures import write_architecture
 
 HOST = Host((3, 12, 0), "linux", "x86_64", "pip install")

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from app.children import how_it_ended
-from app.doctor.check import Check
 from app.doctor.engine import (
     answer_check,
     build_check,
@@ -25,6 +24,7 @@ from app.doctor.engine import (
 from app.doctor.facts import Answer, Died, Installation, Refused, ask, ask_answer, ask_installation
 from app.doctor.hardware import Card
 from app.doctor.install import Host
+from app.doctor.report import Check
 from app.llama.facts import BuildFacts, Device
 from app.models.memory import SystemMemory
 from tests.architectures import write_architecture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.doctor.check import Check
+from app.doctor.report import Check
 from app.doctor.terminal import TerminalFacts, colours_of, terminal_checks
 
 
