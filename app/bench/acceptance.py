@@ -125,51 +125,48 @@ def first_token(q: Distribution, p: Distribution) -> FirstToken:
     )
 
 
-class AcceptanceBench:
-    """A target and its draft, which decode as the engine does; each pass is judged in every way."""
+def passes_of(
+    target: Context,
+    draft: Draft,
+    sampling: Sampling,
+    k: int,
+    prompt: Sequence[int],
+    tokens: int,
+    rng: np.random.Generator,
+) -> Iterator[tuple[Counts, FirstToken]]:
+    """The passes of a reply that is decoded as the engine does; each pass is judged in every way.
 
-    def __init__(self, target: Context, draft: Draft, sampling: Sampling, k: int) -> None:
-        self._target = target
-        self._draft = draft
-        self._sampler = Sampler(sampling)
-        self._argmax = Sampler(Sampling(temperature=0.0))
-        self._k = k
+    The reply has `tokens` tokens, or a few more, unless it ends before.
+    """
+    sampler, argmax = Sampler(sampling), Sampler(Sampling(temperature=0.0))
+    history = list(prompt)
 
-    def passes(
-        self, prompt: Sequence[int], tokens: int, rng: np.random.Generator
-    ) -> Iterator[tuple[Counts, FirstToken]]:
-        """The passes of a reply of `tokens` tokens, or a few more, which the block rule commits."""
-        target, draft = self._target, self._draft
-        ends = target.model.end_tokens
-        history = list(prompt)
-        target.rollback(0)
-        target.forward(history[:-1], rows=0)
-        draft.begin(history)
-        while len(history) < len(prompt) + tokens:
-            likeliest = draft.propose(history, self._k, self._argmax, rng).tokens
-            # Cuts the draft model's cache back, so that it can draft from here once more.
-            draft.observe(history)
-            compared = compared_accepted(likeliest, self._rows(history, likeliest))
-            target.rollback(len(history) - 1)
-            sampled = draft.propose(history, self._k, self._sampler, rng)
-            x, q = sampled.tokens, sampled.q
-            assert q is not None
-            p = self._rows(history, x)
-            counts = Counts(
-                block_accepted(x, q, p), token_accepted(x, q, p), compared_accepted(x, p), compared
-            )
-            yield counts, first_token(q[0], p[0])
-            committed = verify_sampled(block_rule, x, q, p, rng)
-            if not ends.isdisjoint(committed):
-                return
-            history.extend(committed)
-            target.rollback(len(history) - 1)
-            draft.observe(history)
-
-    def _rows(self, history: Sequence[int], draft: Sequence[int]) -> list[Distribution]:
+    def rows(drafted: Sequence[int]) -> list[Distribution]:
         """The target's distributions (k + 1) along a draft, which its cache then holds."""
-        rows = self._target.forward([history[-1], *draft], rows=1 + len(draft))
-        return self._sampler.distributions(rows, history, draft)
+        logits = target.forward([history[-1], *drafted], rows=1 + len(drafted))
+        return sampler.distributions(logits, history, drafted)
+
+    target.rollback(0)
+    target.forward(history[:-1], rows=0)
+    draft.begin(history)
+    while len(history) < len(prompt) + tokens:
+        likeliest = draft.propose(history, k, argmax, rng).tokens
+        # Cuts the draft model's cache back, so that it can draft from here once more.
+        draft.observe(history)
+        compared = compared_accepted(likeliest, rows(likeliest))
+        target.rollback(len(history) - 1)
+        sampled = draft.propose(history, k, sampler, rng)
+        x, q = sampled.tokens, sampled.q
+        assert q is not None
+        p = rows(x)
+        counts = block_accepted(x, q, p), token_accepted(x, q, p), compared_accepted(x, p), compared
+        yield Counts(*counts), first_token(q[0], p[0])
+        committed = verify_sampled(block_rule, x, q, p, rng)
+        if not target.model.end_tokens.isdisjoint(committed):
+            return
+        history.extend(committed)
+        target.rollback(len(history) - 1)
+        draft.observe(history)
 
 
 def shares(category: str, replies: Sequence[MeasuredReply], k: int) -> Shares:
@@ -213,12 +210,11 @@ def replies_to(
     engine = assembly.engine("draft")
     (draft,) = engine.sequence.proposers
     assert isinstance(draft, Draft)
-    bench = AcceptanceBench(engine.target, draft, sampling, k)
     for number, prompt in enumerate(prompts):
         ids = chat_tokens(assembly.target, prompt.prompt)
         if len(ids) + tokens + 2 * k < engine.target.capacity:
-            passes = bench.passes(ids, tokens, np.random.default_rng([seed, number]))
-            counts, first = zip(*passes, strict=True)
+            rng = np.random.default_rng([seed, number])
+            counts, first = zip(*passes_of(engine.target, draft, sampling, k, ids, tokens, rng), strict=True)
             yield MeasuredReply(prompt.category, counts, first)
 
 

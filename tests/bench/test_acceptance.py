@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 from app.bench.acceptance import (
-    AcceptanceBench,
     Counts,
     FirstToken,
     MeasuredReply,
@@ -19,6 +18,7 @@ from app.bench.acceptance import (
     first_token,
     intervals,
     means,
+    passes_of,
     shares,
     token_accepted,
 )
@@ -151,8 +151,7 @@ def contexts(tiny_path: Path, tiny_draft_path: Path) -> Iterator[tuple[Context, 
 def passes(
     target: Context, draft: Context, k: int, prompt: Sequence[int] = PROMPT
 ) -> list[tuple[Counts, FirstToken]]:
-    bench = AcceptanceBench(target, Draft(draft), Sampling(), k)
-    return list(bench.passes(prompt, 60, np.random.default_rng(1)))
+    return list(passes_of(target, Draft(draft), Sampling(), k, prompt, 60, np.random.default_rng(1)))
 
 
 def test_the_target_as_its_own_draft_is_accepted_whole(contexts: tuple[Context, Context, Context]) -> None:
