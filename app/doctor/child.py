@@ -23,39 +23,27 @@ _CONTEXT = 128
 # How many rewinds are made, how deep, and how many tokens each takes back.
 _REWINDS, _DEPTH, _REJECTED = 7, 64, 4
 
-# Each under the names that C and the C++ compilers of Linux and macOS, and of Windows, export it by.
-HEAD_FUNCTIONS = (
-    ("llama_get_embeddings",),
-    ("llama_get_embeddings_ith",),
-    ("llama_batch_ext_init",),
-    ("llama_process",),
-    ("llama_model_n_layer_nextn",),
-    (
-        "llama_set_embeddings_layer_inp",
-        "_Z30llama_set_embeddings_layer_inpP13llama_contextjb",
-        "?llama_set_embeddings_layer_inp@@YAXPEAUllama_context@@I_N@Z",
-    ),
-    (
-        "llama_get_embeddings_layer_inp",
-        "_Z30llama_get_embeddings_layer_inpP13llama_contextj",
-        "?llama_get_embeddings_layer_inp@@YAPEAMPEAUllama_context@@I@Z",
-    ),
-    (
-        "llama_set_embeddings_nextn",
-        "_Z26llama_set_embeddings_nextnP13llama_contextbb",
-        "?llama_set_embeddings_nextn@@YAXPEAUllama_context@@_N1@Z",
-    ),
-    (
-        "llama_get_embeddings_nextn_ith",
-        "_Z30llama_get_embeddings_nextn_ithP13llama_contexti",
-        "?llama_get_embeddings_nextn_ith@@YAPEAMPEAUllama_context@@H@Z",
-    ),
-    (
-        "llama_model_target_layer_ids",
-        "_Z28llama_model_target_layer_idsPK11llama_model",
-        "?llama_model_target_layer_ids@@YAPEBHPEBUllama_model@@@Z",
-    ),
+# What heads read hidden states with. For C++ functions: how the compilers of Linux and macOS, and of Windows,
+# write their parameters into the names that a library exports.
+_C_FUNCTIONS = (
+    "llama_get_embeddings",
+    "llama_get_embeddings_ith",
+    "llama_batch_ext_init",
+    "llama_process",
+    "llama_model_n_layer_nextn",
 )
+_CPP_FUNCTIONS = (
+    ("llama_set_embeddings_layer_inp", "P13llama_contextjb", "YAXPEAUllama_context@@I_N@Z"),
+    ("llama_get_embeddings_layer_inp", "P13llama_contextj", "YAPEAMPEAUllama_context@@I@Z"),
+    ("llama_set_embeddings_nextn", "P13llama_contextbb", "YAXPEAUllama_context@@_N1@Z"),
+    ("llama_get_embeddings_nextn_ith", "P13llama_contexti", "YAPEAMPEAUllama_context@@H@Z"),
+    ("llama_model_target_layer_ids", "PK11llama_model", "YAPEBHPEBUllama_model@@@Z"),
+)
+HEAD_FUNCTIONS = {
+    **{name: (name,) for name in _C_FUNCTIONS},
+    **{name: (name, f"_Z{len(name)}{name}{one}", f"?{name}@@{other}") for name, one, other in _CPP_FUNCTIONS},
+}
+"""The names that a function may be exported by."""
 
 
 def main() -> None:
@@ -84,7 +72,7 @@ def installation(name: str | None) -> Installation:
         model = str(find_model(name))
     except SpecchatError as error:
         problem = str(error)
-    missing = tuple(names[0] for names in HEAD_FUNCTIONS if not any(map(ggml, names)))
+    missing = tuple(name for name, names in HEAD_FUNCTIONS.items() if not any(map(ggml, names)))
     return Installation(build, devices(), candidate_threads(), missing, model, problem, amx=amx().fault or "")
 
 
