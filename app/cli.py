@@ -60,14 +60,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ReaderLeft:
         return 0
     finally:
-        # What a fault left in the buffer: Python would complain at its end.
+        # Python would complain at its end about what a fault left in the buffer.
         with suppress(OutputError, ReaderLeft):
             if sys.stdout is not None:
                 sys.stdout.flush()
 
 
 def _carry_out(arguments: Sequence[str]) -> int:
-    """Run the command, and have all written that it printed."""
+    """Run the command, and flush what it printed."""
     module = _COMMANDS.get(arguments[0]) if arguments else None
     try:
         code: int = (
@@ -126,13 +126,13 @@ def _check_model(name: str | None) -> None:
 
 
 def _mistyped(word: str) -> UsageError | None:
-    """What to say of a word that is nearly a command."""
+    """The fault of a word that is nearly a command; None for others."""
     near = nearest(word, _COMMANDS)
     return UsageError(f"There is no command {shown(word)}. Did you mean `specchat {near}`?") if near else None
 
 
 def _given(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> dict[str, object]:
-    """What was written on the command line, by its name: what was not, the settings decide."""
+    """The options that were typed, by name; the settings decide the others."""
     absent = object()
     parser.set_defaults(**dict.fromkeys(vars(parser.parse_args([])), absent))
     return {name: value for name, value in vars(parser.parse_args(arguments)).items() if value is not absent}

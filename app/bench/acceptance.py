@@ -1,4 +1,4 @@
-"""What share of a draft stands: this project's verification beside sample-and-compare, from the same rows.
+"""What share of a draft is accepted, from the same rows: by this project's rules, and by sample-and-compare.
 
 Sample-and-compare draws a token from the target's row and keeps the drafted token only where both are equal.
 """
@@ -57,7 +57,7 @@ class FirstToken(NamedTuple):
 
 
 class MeasuredReply(NamedTuple):
-    """A reply's passes, by their figures."""
+    """The figures of a reply's passes."""
 
     category: str
     counts: tuple[Counts, ...]
@@ -66,7 +66,7 @@ class MeasuredReply(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Accepted tokens per drafted token by each way, and how many times theirs the block rule's share is."""
+    """Accepted tokens per drafted token, by each way; and the block rule's share over the two others'."""
 
     category: str
     passes: int

@@ -58,7 +58,7 @@ class BusySpeed:
 
 @contextmanager
 def busy(count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """So many busy processes, each in a session of its own: Linux shares its processors out by session."""
+    """So many busy processes, each in a session of its own, as Linux shares processors among sessions."""
     with ExitStack() as stack:
         processes = []
         for _ in range(count):

@@ -109,14 +109,14 @@ class DeviceBench(ExitStack):
         return CheckResult(taken <= needed + spare, f"{source} {_size(taken)}, estimated {_size(needed)}")
 
     def reading(self) -> CheckResult:
-        """A pass that takes what the prompt before it should have taken spoils every figure."""
+        """The time of a prompt must not be counted in the pass after it."""
         target = self._engine.target
         self._plain_pass(target)
         reading = _seconds(partial(target.forward, self._prompt, rows=0))
         first, second = (_seconds(partial(self._plain_pass, target)) for _ in range(2))
         target.rollback(0)
-        finding = f"{len(self._prompt)} tokens in {reading:.2f} s, the pass behind them in {first:.2f} s"
-        return CheckResult(first < max(reading, 3 * second), f"{finding}, the next in {second:.2f} s")
+        finding = f"{len(self._prompt)} tokens in {reading:.2f} s, the next pass in {first:.2f} s"
+        return CheckResult(first < max(reading, 3 * second), f"{finding}; the one after it in {second:.2f} s")
 
     def _reply(self, engine: Engine, proposer: Proposer, k: int | None = None) -> Finished:
         engine.sequence.proposers = (proposer,)
@@ -232,7 +232,7 @@ def gpus() -> tuple[Device, ...]:
 
 
 def _distance(one: Distribution, other: Distribution, size: int) -> float:
-    """The largest difference of a chance."""
+    """The largest difference between two probabilities."""
     dense = np.zeros((2, size))
     for row, each in zip(dense, (one, other), strict=True):
         row[each.tokens] = each.probabilities

@@ -1,7 +1,7 @@
 """How long a document and the reply to it take: the default beside flash attention on and off.
 
 Each way has a context of its own. They read and reply side by side, a chunk or a pass here and one there: a
-machine's speed drifts by more than what is to be told apart.
+machine's speed drifts by more than the ways differ.
 """
 
 from __future__ import annotations

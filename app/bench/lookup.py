@@ -24,7 +24,7 @@ LIMIT = 16
 
 @dataclass(frozen=True, slots=True)
 class LookupTime:
-    """Microseconds of one step, which is one token, behind so many tokens."""
+    """Microseconds of a step, which is one token, after so many tokens."""
 
     text: str
     history: int

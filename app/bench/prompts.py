@@ -8,9 +8,6 @@ from pathlib import Path
 
 from app.errors import SpecchatError
 
-CATEGORIES = ("summarise", "question", "edit", "extract", "translate", "reason", "prose", "chat", "repeat")
-"""What the shipped prompts ask for, eight of each."""
-
 
 @dataclass(frozen=True, slots=True)
 class Prompt:

@@ -26,7 +26,7 @@ REJECTED = (0, 1, 4, 16)
 TURN = 64
 TO_TURN, ALL_AGAIN = "to the last turn's end", "all read again"
 WAYS = (*(f"{number} of {DRAFTED} rejected" for number in REJECTED), TO_TURN, ALL_AGAIN)
-# Behind so many tokens, and behind so many windows where the model has one.
+# Measured after so many tokens, or so many sliding windows where the model has them.
 _DEPTH, _WINDOWS = 512, 2
 _CALIBRATION_SECONDS = 1.0
 
@@ -36,7 +36,7 @@ class RewindCost:
     """Medians over the rounds, in plain passes, each taken against the plain pass before it.
 
     again: tokens that are read again. before: the pass of the draft, or keeping the end of a turn; back: the
-    rewind; next: the pass behind it, with what is read again; cost: back and next, less a plain pass.
+    rewind; next: the pass after it, with what is read again; cost: back and next, less a plain pass.
     """
 
     way: str
@@ -59,7 +59,7 @@ def usual_depth(model: Model) -> int:
 
 
 def run(context: Context, depth: int, rounds: int) -> Iterator[tuple[str, Rewind]]:
-    """Every way back behind about `depth` tokens, round after round; a first one warms up and is left out."""
+    """Every way back after about `depth` tokens, round after round; a first round warms up only."""
     tokens = text_tokens(context.model, depth + room(DRAFTED, TURN))
     numbers = count()
     for number in range(rounds + 1):
@@ -116,7 +116,7 @@ def main(arguments: Sequence[str]) -> int:
     plain_ms = 1e3 * median(each.plain_s for _, each in made)
     if not options.json:
         print(
-            f"memory: {said_of_memory(memory, copy)}; a plain pass behind {depth:,} tokens: {plain_ms:.2f} ms"
+            f"memory: {said_of_memory(memory, copy)}; a plain pass after {depth:,} tokens: {plain_ms:.2f} ms"
         )
     about = {"memory": memory, "copy_bytes": copy, "depth": depth, "plain_ms": plain_ms}
     return print_rows(medians(made), options.json, **about)

@@ -2,7 +2,7 @@
 
 The first token of a reply comes from the prefill and is not counted. In each pass the proposer sees the
 prompt and the reply so far; a draft is compared with what follows; the pass commits the part that agrees and
-one token more, never more than the reply has left. A pass with a draft of k tokens behind d tokens costs
+one token more, never more than the reply has left. A pass with a draft of k tokens after d tokens costs
 c(1 + k, d); plain decoding costs c(1, d) for each token.
 """
 

@@ -88,7 +88,7 @@ def forward(context: Context, tokens: Sequence[int], rows: int) -> NDArray[np.fl
 
 
 def step_seconds(context: Context) -> float:
-    """Time of a pass of one token behind what the cache holds; the pass is taken back."""
+    """Seconds of a pass of one token after what the cache holds; the pass is taken back."""
     context.checkpoint()
     length, before = context.length, context.seconds
     context.forward([0])
@@ -108,7 +108,7 @@ class LayerSearch:
         self._header, self._target, self._samples, self._folder = header, target, samples, folder
         self._planned, self._began = planned, time.monotonic()
         # A draft's step over a plain pass beside it, by number of layers left out: a machine's speed drifts
-        # within minutes, and timings are too noisy to tell sets of one size apart.
+        # within minutes, and timings are too noisy to distinguish sets of one size.
         self._shares: dict[int, list[float]] = {}
         forward(target, samples[-1].tokens[:-1], 1)
         self.costs = calibrate(target, samples[-1].tokens, WIDTHS, math.inf, _ROUNDS).seconds
@@ -229,7 +229,7 @@ def _sample(context: Context, tokens: list[int], answer: bool) -> Sample:
 def _search(header: Header, target: Context, samples: list[Sample], layers: range, most: int) -> int:
     """Search, keep the best set of those that were measured, and print the table."""
     folder, digest = cache_folder(), skip.content_digest(header)
-    # What is in use is measured first, so that a search that is cut short leaves nothing worse behind.
+    # What is in use is measured first, so that a search that is cut short never ends with a worse choice.
     known = {skip.skipped_layers_default(target.model.layers): "the default"}
     known[skip.load_choice(folder, digest) or ()] = "chosen before"
     known = {chosen: what for chosen, what in known.items() if chosen and set(chosen) <= set(layers)}

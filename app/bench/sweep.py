@@ -1,7 +1,7 @@
 """Fixed draft lengths against auto, by category, on a real model: medians, and a picture over k.
 
 Each reply is decoded beside a plain one, one pass here, one pass there, on two contexts of one model: a
-machine's speed drifts within a second by more than what is to be told apart.
+machine's speed drifts within a second by more than the ways differ.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class ArmSpeed:
-    """An arm in a category: speedup over plain decoding, the median of the rounds; each round sums its
-    tokens and its seconds first, those of the plain replies beside them among them."""
+    """An arm in a category: medians over the rounds of its speed, and of that over plain decoding's beside it.
+    Each round sums tokens and seconds first."""
 
     category: str
     arm: Arm
@@ -153,7 +153,7 @@ def _rate(replies: Sequence[Finished]) -> float:
 
 
 def picture(speeds: Sequence[ArmSpeed]) -> str:
-    """For each category a bar an arm; the best fixed length is marked, and auto."""
+    """A bar for each arm in each category; the best fixed length and auto are marked."""
     lines = []
     longest = max(speed.speedup for speed in speeds)
     width = max(len(speed.arm.label) for speed in speeds)

@@ -112,7 +112,7 @@ class PseudoTerminal:
                     data = data[os.write(self.fd, data) :]
 
     def time_of(self, pattern: bytes, after: int = 0, seconds: float = 60.0) -> float:
-        """Wait until the output behind so many bytes matches; when it did (time.monotonic).
+        """Wait until the output after so many bytes matches; the time when it did (time.monotonic).
 
         Raises SpecchatError where it does not come in time, or the command ends before.
         """

@@ -24,7 +24,7 @@ COMMAND = (sys.executable, "-c", "import sys; from app.start import main; sys.ex
 SIZE = (120, 36)
 _PASTE = 1_000_000
 _REPLY_SECONDS = 180.0
-# What the empty prompt says; the cursor stands on its first letter.
+# What the empty prompt says, without its first letter, on which the cursor is.
 _READY = rb"sk, paste, @file"
 _WRITING = rb"writing"
 # The sentence under a reply.

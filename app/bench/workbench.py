@@ -92,7 +92,7 @@ def finish(reply: Iterable[Event], each: Callable[[Pass], None] = lambda entry: 
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
-    """The items by their keys, both in the order in which they first come."""
+    """The items by key, in their order."""
     groups: dict[Key, list[Item]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)

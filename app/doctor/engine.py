@@ -85,7 +85,7 @@ def gpu_check(facts: Installation, cards: Sequence[Card], compiled: Sequence[str
 
 
 def memory_check(memory: SystemMemory | None) -> Check:
-    """The system's memory, of which models take theirs."""
+    """How much memory is free for models."""
     if memory is None:
         return ok("memory", "the system does not tell how much there is")
     finding = f"{size(memory.free)} free of {size(memory.total)}"
@@ -151,7 +151,7 @@ def answer_check(answer: Answer | Refused | Died, host: Host) -> Check:
 
 
 def rewind_check(answer: Answer) -> Check:
-    """How the model's memory goes back behind a rejected draft, and what that costs here."""
+    """How the model's memory goes back after a rejected draft, and what that costs here."""
     cost = max(0.0, answer.rewind_cost)
     finding = (
         f"{said_of_memory(answer.memory, answer.copy_bytes)}; a rejected draft of {answer.rejected} tokens "

@@ -107,7 +107,7 @@ def as_json(checks: Sequence[Check]) -> str:
 
 
 def is_ok(checks: Sequence[Check]) -> bool:
-    """Whether nothing stands in the way of chatting."""
+    """Whether the person can chat."""
     return all(check.state != "fault" for check in checks)
 
 

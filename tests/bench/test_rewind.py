@@ -62,7 +62,7 @@ def test_every_way_back_is_measured(architecture: str, ask: Ask, tmp_path: Path)
 def test_the_table_names_the_memory(ask: Ask, tmp_path: Path) -> None:
     path = write_architecture(tmp_path / "mamba.gguf", "mamba", context=256)
     first, titles, *lines = ask("bench", "rewind", "--model", path, "--rounds", 1).out.splitlines()
-    assert first.startswith("memory: copied state, ") and "behind 187 tokens" in first
+    assert first.startswith("memory: copied state, ") and "after 187 tokens" in first
     assert titles.split() == ["way", "again", "before", "back", "next", "cost"]
     assert [line.split("  ")[0] for line in lines] == list(WAYS)
 
