@@ -65,8 +65,8 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class ArmSpeed:
-    """An arm in a category: medians over the rounds of its speed, and of that over plain decoding's beside it.
-    Each round sums tokens and seconds first."""
+    """An arm in a category: medians over the rounds of its speed, and of its speed over plain decoding's
+    beside it. Each round sums tokens and seconds first."""
 
     category: str
     arm: Arm
