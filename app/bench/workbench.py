@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -28,6 +28,7 @@ from app.engine.settings import Sampling
 from app.llama.model import Model
 from app.llama.quantise import requantise
 from app.llama.settings import ContextSettings
+from app.llama.threads import performance_cores
 from proposers.base import Proposer
 from proposers.registry import KINDS
 
@@ -158,11 +159,11 @@ class Workbench(ExitStack):
         super().__init__()
         folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
         draft = requantise(path, folder / "draft.gguf", "Q4_0")
+        # A fixed number of threads: what is measured should not change with it.
+        settings = replace(settings, threads=settings.threads or performance_cores())
         setup = Setup(str(path), str(draft), LENGTH, context_settings=settings)
         self.assembly = self.enter_context(open_assembly(setup))
         self._engine = self.assembly.engine("off")
-        # What is measured should not change with the number of threads.
-        self._engine.threads = None
 
     def proposers(self) -> dict[str, Proposer]:
         """New proposers by name."""
