@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import get_args
 
-from app.arguments import Parser, whole
-from app.chat.gate import clean
+from app.arguments import Parser, add_model_options, whole
+from app.chat.gate import one_line
 from app.config.fields import LARGEST, MOST_THREADS, nearest, shown, with_arguments
 from app.config.values import CacheType, FlashAttention, Settings
 from app.engine.settings import LONGEST_DRAFT
@@ -45,14 +45,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except ReaderLeft:
         return 0
     finally:
-        # What a fault left in the buffer: Python would complain at its end.
+        # Python would complain at its end about what a fault left in the buffer.
         with suppress(OutputError, ReaderLeft):
             if sys.stdout is not None:
                 sys.stdout.flush()
 
 
 def _carry_out(arguments: Sequence[str]) -> int:
-    """Run the command, and have all written that it printed."""
+    """Run the command, and flush what it printed."""
     module = _COMMANDS.get(arguments[0]) if arguments else None
     try:
         code: int = (
@@ -70,7 +70,7 @@ def _carry_out(arguments: Sequence[str]) -> int:
 
 def _complain(error: SpecchatError) -> int:
     # Names of files and lines of templates may hold anything.
-    print(f"specchat: {' '.join(clean(str(error)).split())}", file=sys.stderr)
+    print(f"specchat: {one_line(str(error))}", file=sys.stderr)
     return error.exit_code
 
 
@@ -102,7 +102,7 @@ def _chat_or_answer(arguments: Sequence[str]) -> int:
             settings=with_arguments(Settings(), given),
             stop=tuple(given.get("stop", ())),
             json="json" in given,
-            agreed="yes" in given,
+            may_write="yes" in given,
         )
     )
 
@@ -120,7 +120,7 @@ def _check_model(name: str | None) -> None:
 
 
 def _mistyped(word: str) -> UsageError | None:
-    """What to say of a word that is nearly a command."""
+    """The fault of a word that is nearly a command; None for others."""
     near = nearest(word, _COMMANDS)
     return UsageError(f"There is no command {shown(word)}. Did you mean `specchat {near}`?") if near else None
 
@@ -147,25 +147,8 @@ def _parser() -> argparse.ArgumentParser:
     add("--version", action="store_true", help="print the version")
     add("--json", action="store_true", help="print one JSON object with the text and every figure")
     add("--system", metavar="TEXT", help="system prompt")
-    add("--template", metavar="NAME", help="chat template: chatml, …, or a Jinja file")
 
-    model = parser.add_argument_group("models")
-    add = model.add_argument
-    add(
-        "--model",
-        dest="name",
-        metavar="M",
-        help="path of a .gguf or a name of the catalogue (default: the bundled one)",
-    )
-    add("--draft", metavar="D", help="a smaller model with the same vocabulary")
-    add("--bridge", action="store_true", help="allow a draft with another vocabulary")
-    add(
-        "--ctx",
-        dest="context_length",
-        type=whole(2, LARGEST),
-        metavar="N",
-        help="tokens of context (default: 8192, more if needed, less where memory is short)",
-    )
+    add = add_model_options(parser).add_argument
     add(
         "--gpu-layers",
         type=whole(-1, LARGEST),
@@ -201,8 +184,6 @@ def _parser() -> argparse.ArgumentParser:
         help=f"{names}; auto: for each pass the one that brings most (default)",
     )
     add("--k", type=_draft_length, metavar="N|auto", help="tokens to draft a pass (default: auto)")
-    add("--exact", action="store_true", help="the same greedy stream whatever is drafted, bit for bit (CPU)")
-    add("--yes", action="store_true", help="write a layer-skipped copy above 1 GB without asking")
 
     sampling = parser.add_argument_group("sampling")
     add = sampling.add_argument

@@ -18,34 +18,51 @@ from app.chat.documents import Document, read_document, read_stdin, with_documen
 from app.chat.gate import clean
 from app.chat.message import Message
 from app.chat.prompt import encode
+from app.commands.status import StatusLine
 from app.config.values import Settings
 from app.engine.events import Finished, Pass, Prefill, ProposerDropped, Request
 from app.errors import SpecchatError, UsageError
 
-# Tokens of a reply where no limit is named.
+# Tokens of a reply where no limit is given.
 _MAX_TOKENS = 1024
+# Tokens of a prompt whose reading is shown.
+_LONG_PROMPT = 512
+_ENDS = {
+    "stop_string": "ended at a stop string",
+    "length": "cut at --max-tokens",
+    "context": "cut: the context is full",
+    "cancelled": "interrupted",
+}
+# Figures that --json prints under their own names.
+_SAME_NAME = (
+    *("text", "token_ids", "origins", "prompt_tokens", "cached_tokens", "seed", "passes", "drafted"),
+    *("accepted", "trimmed", "acceptance_rate", "tokens_per_pass", "accepted_by_position", "k_history"),
+    "speedup",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class OneShot:
-    """What `specchat -p` is asked. files: documents. agreed: large copies are written without asking."""
+    """What `specchat -p` is asked. files: documents. may_write: large files are written without asking."""
 
     prompt: str
     files: tuple[str, ...]
     settings: Settings
     stop: tuple[str, ...] = ()
     json: bool = False
-    agreed: bool = False
+    may_write: bool = False
 
 
 def run(arguments: OneShot) -> int:
     """Answer, and return the exit code.
 
-    The engine works in a thread of its own: a signal is only noticed between two steps of Python, and
-    the main thread must not sit in a native call of seconds when Ctrl+C comes. Documents are read here:
-    a pipe that stays open can only be given up by the thread that gets the signal.
+    The engine works in a thread of its own: Python notices a signal between two of its steps only, and the
+    main thread must not be in a native call of seconds when Ctrl+C comes. Documents are read here: only the
+    thread that gets the signal can stop waiting for a pipe that stays open.
     """
-    prompt = with_documents(_checked_prompt(arguments.prompt), documents_of(arguments.files))
+    if not arguments.prompt.strip():
+        raise UsageError("The prompt is empty: write what to do after -p.")
+    prompt = with_documents(arguments.prompt, documents_of(arguments.files))
     interrupt = threading.Event()
     outcome: list[int | BaseException] = []
 
@@ -57,8 +74,8 @@ def run(arguments: OneShot) -> int:
         finally:
             ended.set()
 
-    # Not KeyboardInterrupt: raised while the thread begins it would leave it running. And not Thread.join:
-    # interrupted, it takes the thread for ended (Python 3.10 to 3.12).
+    # KeyboardInterrupt, raised while the thread starts, would leave it running. And Thread.join, when it is
+    # interrupted, takes the thread for ended (Python 3.10 to 3.12).
     before = signal.signal(signal.SIGINT, lambda *_: interrupt.set())
     ended = threading.Event()
     try:
@@ -76,14 +93,14 @@ def run(arguments: OneShot) -> int:
 
 
 def _answer(arguments: OneShot, prompt: str, interrupt: threading.Event) -> int:
-    progress = Progress(shown=sys.stderr.isatty() and not arguments.json)
+    line = StatusLine(shown=sys.stderr.isatty() and not arguments.json)
     settings = arguments.settings
     sampling, speculation = settings.sampling, settings.speculation
     with Assembly(
         settings.model,
         stop=interrupt.is_set,
-        agree=lambda question: arguments.agreed or ask(question),
-        say=lambda line: None if arguments.json else print(line, file=sys.stderr),
+        agree=lambda question: arguments.may_write or ask(question),
+        say=lambda text: None if arguments.json else print(text, file=sys.stderr),
         progress=lambda share: not interrupt.is_set(),
     ) as assembly:
         target = assembly.target
@@ -103,15 +120,14 @@ def _answer(arguments: OneShot, prompt: str, interrupt: threading.Event) -> int:
         )
         for event in engine.generate(request):
             if isinstance(event, Prefill):
-                progress.prefill(event)
-            elif isinstance(event, Pass):
-                progress.clear()
+                show_prefill(line, event)
+                continue
+            line.clear()
+            if isinstance(event, Pass):
                 _show(event.text, arguments)
             elif isinstance(event, ProposerDropped):
-                progress.clear()
                 print(assembly.proposers.drop(event), file=sys.stderr)
             else:
-                progress.clear()
                 assembly.remember(engine, event)
                 _show(event.rest, arguments)
                 _report(event, arguments, assembly)
@@ -119,17 +135,17 @@ def _answer(arguments: OneShot, prompt: str, interrupt: threading.Event) -> int:
     raise AssertionError("a reply ends with Finished")
 
 
+def show_prefill(line: StatusLine, event: Prefill) -> None:
+    """How much of a long prompt is read."""
+    if event.total - event.cached > _LONG_PROMPT:
+        line.show(f"reading {event.done:,} of {event.total:,} tokens")
+
+
 def _show(text: str, arguments: OneShot) -> None:
-    """Stream text out. No control sequence of the model may reach a terminal; a pipe gets what it said."""
+    """Write text at once; on a terminal without control characters, into a pipe as the model wrote it."""
     if text and not arguments.json:
         sys.stdout.write(clean(text) if sys.stdout.isatty() else text)
         sys.stdout.flush()
-
-
-def _checked_prompt(prompt: str) -> str:
-    if not prompt.strip():
-        raise UsageError("The prompt is empty: write what to do after -p.")
-    return prompt
 
 
 def documents_of(files: Sequence[str]) -> list[Document]:
@@ -145,24 +161,6 @@ def documents_of(files: Sequence[str]) -> list[Document]:
 def _messages(prompt: str, system: str) -> list[Message]:
     messages = [Message("system", system)] if system else []
     return [*messages, Message("user", prompt)]
-
-
-class Progress:
-    """One line on the terminal while a long prompt is read."""
-
-    def __init__(self, shown: bool) -> None:
-        self._shown = shown
-        self._visible = False
-
-    def prefill(self, event: Prefill) -> None:
-        if self._shown and event.total - event.cached > 512:
-            print(f"\rreading {event.done:,} of {event.total:,} tokens", end="", file=sys.stderr, flush=True)
-            self._visible = True
-
-    def clear(self) -> None:
-        if self._visible:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
-            self._visible = False
 
 
 def _report(finished: Finished, arguments: OneShot, assembly: Assembly) -> None:
@@ -194,42 +192,22 @@ def summary(finished: Finished, proposer: str) -> str:
     read = finished.prompt_tokens - finished.cached_tokens
     parts.append(f"{read:,} prompt tokens in {finished.prefill_seconds:.1f} s")
     parts.append(f"seed {finished.seed}")
-    ends = {
-        "stop": "",
-        "stop_string": "ended at a stop string",
-        "length": "cut at --max-tokens",
-        "context": "cut: the context is full",
-        "cancelled": "interrupted",
-    }
-    return " · ".join([*parts, ends[finished.reason]] if ends[finished.reason] else parts)
+    if finished.reason in _ENDS:
+        parts.append(_ENDS[finished.reason])
+    return " · ".join(parts)
 
 
 def as_json(finished: Finished, model: Path, draft: Path | None, exact: bool) -> dict[str, object]:
     """The contract of `--json`: one object, null for what was not measured."""
-    plain = finished.plain_seconds
-    host = finished.host_seconds_per_pass
+    plain, host = finished.plain_seconds, finished.host_seconds_per_pass
     return {
-        "text": finished.text,
-        "token_ids": finished.token_ids,
-        "origins": finished.origins,
-        "prompt_tokens": finished.prompt_tokens,
-        "cached_tokens": finished.cached_tokens,
+        **{name: getattr(finished, name) for name in _SAME_NAME},
         "finish_reason": finished.reason,
-        "seed": finished.seed,
-        "passes": finished.passes,
-        "drafted": finished.drafted,
-        "accepted": finished.accepted,
-        "trimmed": finished.trimmed,
-        "acceptance_rate": finished.acceptance_rate,
-        "tokens_per_pass": finished.tokens_per_pass,
-        "accepted_by_position": finished.accepted_by_position,
         "by_proposer": {name: asdict(tally) for name, tally in finished.by_proposer.items()},
-        "k_history": finished.k_history,
         "prefill_s": finished.prefill_seconds,
         "decode_s": finished.decode_seconds,
         "tokens_per_s": finished.tokens_per_second,
         "plain_tokens_per_s": 1 / plain if plain else None,
-        "speedup": finished.speedup,
         "host_us_per_pass": host * 1e6 if host is not None else None,
         "model": str(model),
         "draft": str(draft) if draft else None,

@@ -33,7 +33,7 @@ def own_folders(tmp_path_factory: pytest.TempPathFactory) -> None:
     for name in ("HF_HOME", "HF_HUB_CACHE", "LLAMA_CACHE", "OLLAMA_MODELS", "JAN_DATA_FOLDER"):
         os.environ.pop(name, None)
     # What a first run would say of AMX on this CPU is found out beforehand, by a process of its own.
-    subprocess.run([*python_command("app.doctor.child"), "build", ""], check=True, capture_output=True)
+    subprocess.run([*python_command("app.doctor.child"), "installation", ""], check=True, capture_output=True)
     amx()
 
 

@@ -38,20 +38,20 @@ def test_ctrl_c_while_decoding_keeps_what_was_said(wide_path: Path) -> None:
 INTERRUPTED = """
 import os, signal, sys
 from app.cli import main
-from app.oneshot import Progress
+from app.commands.status import StatusLine
 def interrupt(*_):
     os.kill(os.getpid(), signal.SIGINT)
-setattr(Progress, sys.argv[1], interrupt)
+setattr(StatusLine, sys.argv[1], interrupt)
 sys.exit(main(sys.argv[2:]))
 """
 
 
 @POSIX
-@pytest.mark.parametrize(("moment", "reply"), [("prefill", False), ("clear", True)])
+@pytest.mark.parametrize(("moment", "reply"), [("show", False), ("clear", True)])
 def test_ctrl_c_leaves_valid_json(wide_path: Path, tmp_path: Path, moment: str, reply: bool) -> None:
     """Lost otherwise: half an object, which no script can read. Sent while it reads, and while it writes."""
     document = tmp_path / "long.txt"
-    document.write_text("word " * 4000 if moment == "prefill" else "word")
+    document.write_text("word " * 4000 if moment == "show" else "word")
     process = running(
         *(moment, *QUICK, "--json", "-p", "hi", document, "--model", wide_path, "--max-tokens", "30000"),
         script=INTERRUPTED,

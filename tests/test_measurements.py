@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app.bench.replay import Auto, Costs, agreeing
+from app.bench.record import CostTable
+from app.bench.simulation import Auto, agreeing
 from app.engine.costs import PassCosts, measured_of, numbers_of
 from app.measurements import VERSION, Measurements
 
@@ -94,7 +95,7 @@ def test_numbers_that_are_no_measurements_give_none(numbers: tuple[float, ...]) 
 def test_poisoned_acceptance_costs_no_more_than_the_ledger_allows(sign: float) -> None:
     """Random text, and weights that are sure of every copy: 2 % and one plain pass, never more."""
     costs = {width: 7.0 * width**0.8 for width in range(1, 34)}
-    auto = Auto(Costs({0: costs}), (sign,) * 17)
+    auto = Auto(CostTable({0: costs}), (sign,) * 17)
     prompt = [token for first in range(100) for token in (first, 1000 + first)]
     reply = [token for first in range(100) for token in (first, 2000 + first)]
     history = [*prompt, reply[0]]

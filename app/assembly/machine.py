@@ -7,7 +7,8 @@ import sys
 from collections.abc import Sequence
 
 from app.errors import SpecchatError
-from app.llama.devices import Device, build_facts, devices
+from app.llama.devices import build_facts, devices
+from app.llama.facts import Device
 from app.llama.layouts import AMX, layouts_in_use
 from app.llama.rpc import add_servers
 from app.models.estimate import Copies, repacked_types

@@ -1,4 +1,4 @@
-"""What share of a draft stands: this project's verification beside sample-and-compare, from the same rows.
+"""What share of a draft is accepted, from the same rows: by this project's rules, and by sample-and-compare.
 
 Sample-and-compare draws a token from the target's row and keeps the drafted token only where both are equal.
 """
@@ -10,21 +10,19 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from app.arguments import Parser, whole
+from app.arguments import whole
 from app.assembly.assembly import Assembly
-from app.assembly.template import template_for
-from app.bench.progress import with_progress
-from app.bench.prompts import Prompt, load_prompts
-from app.bench.sweep import spread
-from app.chat.message import Message
-from app.chat.prompt import encode
+from app.bench.layer_choice import overlap
+from app.bench.prompts import Prompt, load_prompts, spread
+from app.bench.workbench import bench_parser, chat_tokens, grouped, open_assembly, print_rows, with_progress
 from app.config.values import LoadSettings
 from app.engine.sampling import Sampler
-from app.engine.settings import Sampling
+from app.engine.settings import LONGEST_DRAFT, Sampling
 from app.engine.verify import block_rule, verify_sampled
 from app.errors import SpecchatError, UsageError
 from app.llama.context import Context
@@ -36,12 +34,11 @@ from proposers.draft import Draft
 _RESAMPLES = 4000
 
 
-@dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(NamedTuple):
     """Drafted tokens of one pass that each way accepts, as expectations given the draft.
 
-    compared_sampled: sample-and-compare on the very tokens that `block` and `token` see. compared_argmax:
-    on the draft model's likeliest tokens, a draft of its own.
+    block, token: by this project's rules. compared_sampled: by sample-and-compare on the same tokens.
+    compared_argmax: by sample-and-compare on the draft model's likeliest tokens, a draft of its own.
     """
 
     block: float
@@ -50,8 +47,7 @@ class Counts:
     compared_argmax: float
 
 
-@dataclass(frozen=True, slots=True)
-class FirstToken:
+class FirstToken(NamedTuple):
     """The chances that a pass's first drafted token is accepted, over all that could have been drafted:
     Σ min(p, q) by the block rule and the token rule, Σ p·q and p(argmax q) by sample-and-compare."""
 
@@ -60,9 +56,8 @@ class FirstToken:
     compared_argmax: float
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """A reply's passes, by their figures."""
+class MeasuredReply(NamedTuple):
+    """The figures of a reply's passes."""
 
     category: str
     counts: tuple[Counts, ...]
@@ -71,7 +66,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Accepted tokens per drafted token by each way, and how many times theirs the block rule's share is."""
+    """Accepted tokens per drafted token, by each way; and the block rule's share over the two others'."""
 
     category: str
     passes: int
@@ -124,68 +119,64 @@ def first_token(q: Distribution, p: Distribution) -> FirstToken:
     """The closed forms at a pass's first position."""
     pairs = [(probability(p, token), chance) for token, chance in zip(q.tokens, q.probabilities, strict=True)]
     return FirstToken(
-        float(sum(min(pair) for pair in pairs)),
+        overlap(p, q),
         float(sum(target * drafted for target, drafted in pairs)),
         probability(p, int(q.tokens[q.probabilities.argmax()])),
     )
 
 
-class Bench:
-    """A target and its draft, decoding as the engine does; each pass is looked at in every way."""
+def passes_of(
+    target: Context,
+    draft: Draft,
+    sampling: Sampling,
+    k: int,
+    prompt: Sequence[int],
+    tokens: int,
+    rng: np.random.Generator,
+) -> Iterator[tuple[Counts, FirstToken]]:
+    """The passes of a reply that is decoded as the engine does; each pass is judged in every way.
 
-    def __init__(self, target: Context, draft: Draft, sampling: Sampling, k: int) -> None:
-        self._target = target
-        self._draft = draft
-        self._sampler = Sampler(sampling)
-        self._argmax = Sampler(Sampling(temperature=0.0))
-        self._k = k
+    The reply has `tokens` tokens, or a few more, unless it ends before.
+    """
+    sampler, argmax = Sampler(sampling), Sampler(Sampling(temperature=0.0))
+    history = list(prompt)
 
-    def passes(
-        self, prompt: Sequence[int], tokens: int, rng: np.random.Generator
-    ) -> Iterator[tuple[Counts, FirstToken]]:
-        """The passes of a reply of `tokens` tokens, or a few more, which the block rule commits."""
-        target, draft = self._target, self._draft
-        ends = target.model.end_tokens
-        history = list(prompt)
-        target.rollback(0)
-        target.forward(history[:-1], rows=0)
-        draft.begin(history)
-        while len(history) < len(prompt) + tokens:
-            likeliest = draft.propose(history, self._k, self._argmax, rng).tokens
-            # Cuts the draft model's cache back, so that it can draft from here once more.
-            draft.observe(history)
-            compared = compared_accepted(likeliest, self._rows(history, likeliest))
-            target.rollback(len(history) - 1)
-            sampled = draft.propose(history, self._k, self._sampler, rng)
-            x, q = sampled.tokens, sampled.q
-            assert q is not None
-            p = self._rows(history, x)
-            counts = Counts(
-                block_accepted(x, q, p), token_accepted(x, q, p), compared_accepted(x, p), compared
-            )
-            yield counts, first_token(q[0], p[0])
-            committed = verify_sampled(block_rule, x, q, p, rng)
-            if not ends.isdisjoint(committed):
-                return
-            history.extend(committed)
-            target.rollback(len(history) - 1)
-            draft.observe(history)
-
-    def _rows(self, history: Sequence[int], draft: Sequence[int]) -> list[Distribution]:
+    def rows(drafted: Sequence[int]) -> list[Distribution]:
         """The target's distributions (k + 1) along a draft, which its cache then holds."""
-        rows = self._target.forward([history[-1], *draft], rows=1 + len(draft))
-        return self._sampler.distributions(rows, history, draft)
+        logits = target.forward([history[-1], *drafted], rows=1 + len(drafted))
+        return sampler.distributions(logits, history, drafted)
+
+    target.rollback(0)
+    target.forward(history[:-1], rows=0)
+    draft.begin(history)
+    while len(history) < len(prompt) + tokens:
+        likeliest = draft.propose(history, k, argmax, rng).tokens
+        # Cuts the draft model's cache back, so that it can draft from here once more.
+        draft.observe(history)
+        compared = compared_accepted(likeliest, rows(likeliest))
+        target.rollback(len(history) - 1)
+        sampled = draft.propose(history, k, sampler, rng)
+        x, q = sampled.tokens, sampled.q
+        assert q is not None
+        p = rows(x)
+        counts = block_accepted(x, q, p), token_accepted(x, q, p), compared_accepted(x, p), compared
+        yield Counts(*counts), first_token(q[0], p[0])
+        committed = verify_sampled(block_rule, x, q, p, rng)
+        if not target.model.end_tokens.isdisjoint(committed):
+            return
+        history.extend(committed)
+        target.rollback(len(history) - 1)
+        draft.observe(history)
 
 
-def shares(category: str, replies: Sequence[Reply], k: int) -> Shares:
+def shares(category: str, replies: Sequence[MeasuredReply], k: int) -> Shares:
     """All passes of these replies taken together."""
     passes = sum(len(reply.counts) for reply in replies)
-    block, token, sampled, argmax = (_totals(replies).sum(axis=0) / (k * passes)).tolist()
-    over_sampled, over_argmax = _over(np.array([[block, token, sampled, argmax]]))[0].tolist()
-    return Shares(category, passes, block, token, sampled, argmax, over_sampled, over_argmax)
+    accepted = _totals(replies).sum(axis=0) / (k * passes)
+    return Shares(category, passes, *accepted.tolist(), *_over(accepted[None])[0].tolist())
 
 
-def intervals(replies: Sequence[Reply]) -> NDArray[np.float64]:
+def intervals(replies: Sequence[MeasuredReply]) -> NDArray[np.float64]:
     """95 % intervals (2, 2) of `over_sampled` and `over_argmax`: low and high, by a bootstrap.
 
     Whole replies are drawn, as the passes of one are alike; the ways stay paired.
@@ -196,17 +187,14 @@ def intervals(replies: Sequence[Reply]) -> NDArray[np.float64]:
     return np.asarray(np.quantile(ratios, (0.025, 0.975), axis=0).T)
 
 
-def means(replies: Sequence[Reply]) -> FirstToken:
+def means(replies: Sequence[MeasuredReply]) -> FirstToken:
     """The first position's chances, over all passes."""
-    table = [list(asdict(first).values()) for reply in replies for first in reply.first]
-    return FirstToken(*np.mean(table, axis=0).tolist())
+    return FirstToken(*np.mean([first for reply in replies for first in reply.first], axis=0).tolist())
 
 
-def _totals(replies: Sequence[Reply]) -> NDArray[np.float64]:
+def _totals(replies: Sequence[MeasuredReply]) -> NDArray[np.float64]:
     """Accepted tokens by reply and by way, (n, 4)."""
-    return np.array(
-        [np.sum([list(asdict(each).values()) for each in reply.counts], axis=0) for reply in replies]
-    )
+    return np.array([np.sum(reply.counts, axis=0) for reply in replies])
 
 
 def _over(totals: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -215,48 +203,24 @@ def _over(totals: NDArray[np.float64]) -> NDArray[np.float64]:
         return np.asarray(totals[:, :1] / totals[:, 2:])
 
 
-def table(rows: Sequence[Shares], bounds: NDArray[np.float64], first: FirstToken) -> str:
-    """The shares by category, with the total last, and what is known of the total."""
-    width = max(len(row.category) for row in rows)
-    lines = [
-        f"{'':<{width}}          accepted per drafted token             block rule over",
-        f"{'':<{width}}                      sample-and-compare     sample-and-compare",
-        f"{'':<{width}}  passes  block  token  sampled   argmax      sampled   argmax",
-    ]
-    lines += [
-        f"{row.category:<{width}}{row.passes:>8}{row.block:>7.1%}{row.token:>7.1%}{row.compared_sampled:>9.1%}"
-        f"{row.compared_argmax:>9.1%}{row.over_sampled:>12.2f}×{row.over_argmax:>8.2f}×"
-        for row in rows
-    ]
-    sampled, argmax = (f"{low:.2f} to {high:.2f}" for low, high in bounds.tolist())
-    lines += [
-        f"95 % interval over replies: {sampled} times sampled drafts, {argmax} times argmax drafts.",
-        f"First drafted token: Σ min(p, q) {first.verified:.1%}, Σ p·q {first.compared_sampled:.1%}, "
-        f"p(argmax q) {first.compared_argmax:.1%}.",
-    ]
-    return "\n".join(lines)
-
-
 def replies_to(
     assembly: Assembly, prompts: Sequence[Prompt], sampling: Sampling, k: int, tokens: int, seed: int
-) -> Iterator[Reply]:
+) -> Iterator[MeasuredReply]:
     """A reply to each prompt that the context has room for, of `tokens` tokens at least unless it ends."""
     engine = assembly.engine("draft")
     (draft,) = engine.sequence.proposers
     assert isinstance(draft, Draft)
-    bench = Bench(engine.target, draft, sampling, k)
-    template = template_for(assembly.target)
     for number, prompt in enumerate(prompts):
-        ids = encode([Message("user", prompt.prompt)], template, assembly.target)
+        ids = chat_tokens(assembly.target, prompt.prompt)
         if len(ids) + tokens + 2 * k < engine.target.capacity:
-            passes = bench.passes(ids, tokens, np.random.default_rng([seed, number]))
-            counts, first = zip(*passes, strict=True)
-            yield Reply(prompt.category, counts, first)
+            rng = np.random.default_rng([seed, number])
+            counts, first = zip(*passes_of(engine.target, draft, sampling, k, ids, tokens, rng), strict=True)
+            yield MeasuredReply(prompt.category, counts, first)
 
 
 def pair(model: str | None, draft: str | None, folder: Path) -> LoadSettings:
-    """Target and draft as named. A draft that is not is a Q4_0 copy of the target's file, and where neither
-    is, the target is an F32 copy of the bundled model; copies are written into `folder`."""
+    """Target and draft of these names. Without a draft a Q4_0 copy of the target drafts; without both the
+    target is an F32 copy of the bundled model. Copies are written into `folder`."""
     path = find_model(model)
     if draft is not None:
         return LoadSettings(name=str(path), draft=draft)
@@ -273,35 +237,31 @@ def _ratios(sampled: float, argmax: float) -> dict[str, float | None]:
 
 def main(arguments: Sequence[str]) -> int:
     """Print the table, or with --json an object."""
-    parser = Parser(prog="specchat bench acceptance", description=__doc__)
+    parser = bench_parser("acceptance", __doc__, model=False, tokens=64)
     add = parser.add_argument
     add("--model", help="the target, a .gguf (default: an F32 copy of the bundled model, 0.6 GB)")
     add("--draft", help="the draft, a .gguf (default: a Q4_0 copy of the target)")
     add("--prompts", type=Path, help="JSON Lines (default: the project's own)")
     add("--each", type=whole(1), default=3, help="prompts of each category, shortest first (default: 3)")
-    add("--tokens", type=whole(1), default=64, help="of each reply (default: 64)")
-    add("--k", type=whole(1, 32), default=4, help="tokens drafted in each pass (default: 4)")
+    add("--k", type=whole(1, LONGEST_DRAFT), default=4, help="tokens drafted in each pass (default: 4)")
     add("--temp", type=float, default=0.8, help="temperature of target and draft (default: 0.8)")
     add("--seed", type=whole(0), default=0, help="of the replies (default: 0)")
-    add("--json", action="store_true")
     options = parser.parse_args(arguments)
     sampling = Sampling(temperature=options.temp)
     if sampling.temperature == 0.0:
         raise UsageError("At temperature 0 all ways accept the same tokens: give --temp above 0.")
     shortest = sorted(load_prompts(options.prompts), key=lambda prompt: len(prompt.prompt))
     prompts = spread(shortest, options.each)
-    with tempfile.TemporaryDirectory() as folder:
-        settings = pair(options.model, options.draft, Path(folder))
-        with Assembly(settings, stop=lambda: False) as assembly:
-            found = replies_to(assembly, prompts, sampling, options.k, options.tokens, options.seed)
-            measured = list(with_progress(found, len(prompts), "replies"))
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        open_assembly(pair(options.model, options.draft, Path(folder))) as assembly,
+    ):
+        found = replies_to(assembly, prompts, sampling, options.k, options.tokens, options.seed)
+        measured = list(with_progress(found, len(prompts), "replies"))
     if not measured:
         raise SpecchatError("No prompt fits the context: give shorter prompts, or fewer --tokens.")
-    rows = [
-        shares(category, [reply for reply in measured if reply.category == category], options.k)
-        for category in dict.fromkeys(reply.category for reply in measured)
-    ]
-    rows.append(shares("total", measured, options.k))
+    groups = {**grouped(measured, lambda reply: reply.category), "total": measured}
+    rows = [shares(category, replies, options.k) for category, replies in groups.items()]
     bounds, first = intervals(measured), means(measured)
     if options.json:
         result = {
@@ -310,11 +270,19 @@ def main(arguments: Sequence[str]) -> int:
             "shares": [asdict(row) | _ratios(row.over_sampled, row.over_argmax) for row in rows],
             "low": _ratios(*bounds[:, 0].tolist()),
             "high": _ratios(*bounds[:, 1].tolist()),
-            "first_token": asdict(first),
+            "first_token": first._asdict(),
         }
         print(json.dumps(result))
         return 0
     # The longer the draft, the larger the ratios: what is rejected early costs all that follows.
-    print(f"Drafts of {options.k} at temperature {sampling.temperature:g}")
-    print(table(rows, bounds, first))
+    print(f"Share of drafts of {options.k} tokens that is accepted, at temperature {sampling.temperature:g}")
+    print_rows(rows)
+    over_sampled, over_argmax = (f"{low:.2f} to {high:.2f}" for low, high in bounds.tolist())
+    print(
+        f"95 % interval over replies: {over_sampled} over sampled drafts, {over_argmax} over argmax drafts."
+    )
+    print(
+        f"First drafted token: Σ min(p, q) {first.verified:.1%}, Σ p·q {first.compared_sampled:.1%}, "
+        f"p(argmax q) {first.compared_argmax:.1%}."
+    )
     return 0

@@ -8,11 +8,10 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import median
 
-from app.arguments import Parser, whole
-from app.bench.progress import with_progress
+from app.bench.workbench import bench_parser, print_rows, with_progress
 from app.children import python_command
 from app.errors import SpecchatError
 from app.llama.threads import performance_cores
@@ -21,7 +20,7 @@ from app.models.locate import find_model
 SPECCHAT, DEFAULTS = "specchat", "defaults"
 MODES = {"plain": "off", "auto": "auto"}
 LOADS = (0, 1, 2)
-# Says that it runs; it also ends when this process is no longer there to end it.
+# Says that it runs, and ends with this process.
 _SPIN = """
 import os, sys
 print(flush=True)
@@ -35,10 +34,9 @@ _LIBGOMP = {"GOMP_SPINCOUNT": "300000"}
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
-    """One reply. busy: processes beside it."""
+class BusyReply:
+    """The speed of one reply. busy: processes beside it."""
 
-    round: int
     side: str
     mode: str
     busy: int
@@ -46,7 +44,7 @@ class Reply:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class BusySpeed:
     """Medians over the rounds. of_idle: over the same side's speed on the idle machine, in the same round;
     of_defaults: over that of llama.cpp's defaults beside as many busy processes."""
 
@@ -60,7 +58,7 @@ class Row:
 
 @contextmanager
 def busy(count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """So many busy processes, each in a session of its own: Linux shares its processors out by session."""
+    """So many busy processes, each in a session of its own, as Linux shares processors among sessions."""
     with ExitStack() as stack:
         processes = []
         for _ in range(count):
@@ -80,7 +78,7 @@ def busy(count: int) -> Iterator[list[subprocess.Popen[bytes]]]:
 
 
 class TimedEngine:
-    """An engine in a process of its own. Use it as a context."""
+    """An engine in a process of its own, to be used in a `with`."""
 
     def __init__(self, side: str, model: str, tokens: int) -> None:
         threads = performance_cores() if side == DEFAULTS else 0
@@ -111,15 +109,15 @@ class TimedEngine:
 
 
 def environment(side: str) -> dict[str, str]:
-    """What a side's process is started with: nothing that a person has set about OpenMP."""
+    """The environment of a side's process, without what is set for OpenMP."""
     kept = {
         name: value for name, value in os.environ.items() if name not in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
     }
     return {**kept, **_LIBGOMP} if side == DEFAULTS else kept
 
 
-def replies(model: str, rounds: int, tokens: int) -> Iterator[Reply]:
-    """All replies, the two sides in turn; one of each side and mode is made beforehand."""
+def replies(model: str, rounds: int, tokens: int) -> Iterator[BusyReply]:
+    """All replies, the two sides in turn. A first round on the idle machine warms up and is left out."""
     with ExitStack() as stack:
         engines = {
             side: stack.enter_context(TimedEngine(side, model, tokens)) for side in (SPECCHAT, DEFAULTS)
@@ -131,46 +129,30 @@ def replies(model: str, rounds: int, tokens: int) -> Iterator[Reply]:
                         for side in sorted(engines, reverse=number % 2 == 1):
                             speed = engines[side].speed(proposer)
                             if number >= 0:
-                                yield Reply(number, side, mode, load, speed)
+                                yield BusyReply(side, mode, load, speed)
 
 
-def summarised(made: Sequence[Reply]) -> list[Row]:
-    """Medians of the rounds, and of the ratios within each."""
-    speeds = {(each.round, each.side, each.mode, each.busy): each.tokens_per_second for each in made}
-    rounds = sorted({each.round for each in made})
-    rows = []
-    for side, mode, load in dict.fromkeys((each.side, each.mode, each.busy) for each in made):
-        own = [speeds[number, side, mode, load] for number in rounds]
-        idle = [speeds[number, side, mode, 0] for number in rounds]
-        defaults = [speeds[number, DEFAULTS, mode, load] for number in rounds]
-        rows.append(
-            Row(side, mode, load, median(own), _median_ratio(own, idle), _median_ratio(own, defaults))
-        )
-    return sorted(rows, key=lambda row: (row.side != SPECCHAT, row.mode != "plain", row.busy))
+def medians(made: Sequence[BusyReply]) -> list[BusySpeed]:
+    """Medians of the rounds, and of the ratios within each. made: round after round."""
+    # Of each side, mode and load, round by round.
+    speeds: dict[tuple[str, str, int], list[float]] = {}
+    for each in made:
+        speeds.setdefault((each.side, each.mode, each.busy), []).append(each.tokens_per_second)
 
+    def ratio(own: Sequence[float], side: str, mode: str, load: int) -> float:
+        return median(one / other for one, other in zip(own, speeds[side, mode, load], strict=True))
 
-def _median_ratio(ones: Sequence[float], others: Sequence[float]) -> float:
-    return median(one / other for one, other in zip(ones, others, strict=True))
+    found = [
+        BusySpeed(side, mode, load, median(own), ratio(own, side, mode, 0), ratio(own, DEFAULTS, mode, load))
+        for (side, mode, load), own in speeds.items()
+    ]
+    return sorted(found, key=lambda each: (each.side != SPECCHAT, each.mode != "plain", each.busy))
 
 
 def main(arguments: Sequence[str]) -> int:
     """Print the table, or with --json a list of rows."""
-    parser = Parser(prog="specchat bench busy", description=__doc__)
-    parser.add_argument("--model", help="a .gguf (default: the bundled model)")
-    parser.add_argument("--rounds", type=whole(1), default=3, help="default: 3")
-    parser.add_argument("--tokens", type=whole(2), default=256, help="of each reply (default: 256)")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
+    options = bench_parser("busy", __doc__, rounds=3, tokens=256).parse_args(arguments)
     made = replies(str(find_model(options.model)), options.rounds, options.tokens)
     expected = options.rounds * len(LOADS) * len(MODES) * 2
-    rows = summarised(list(with_progress(made, expected, "replies")))
-    if options.json:
-        print(json.dumps([asdict(row) for row in rows]))
-        return 0
-    print(f"{'':<18}{'busy beside it':>15}{'tokens/s':>10}{'of idle':>9}{'of defaults':>13}")
-    for row in rows:
-        print(
-            f"{row.side:<10}{row.mode:<8}{row.busy:>15}{row.tokens_per_second:>10.1f}"
-            f"{row.of_idle:>9.3f}{row.of_defaults:>13.3f}"
-        )
-    return 0
+    speeds = medians(list(with_progress(made, expected, "replies")))
+    return print_rows(speeds, options.json)

@@ -1,6 +1,6 @@
-"""The engine that `specchat bench busy` times: a process of its own, since OpenMP reads its environment once.
+"""The engine that `specchat bench busy` times, in a process of its own: OpenMP reads its environment once.
 
-For each proposer's name on a line of stdin it answers once, and writes a line: tokens and seconds.
+Each line of stdin names a proposer. It answers once with it, and writes a line: tokens and seconds.
 """
 
 from __future__ import annotations
@@ -8,17 +8,13 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Iterable
 
-from app.assembly.assembly import Assembly
-from app.assembly.template import template_for
-from app.chat.message import Message
-from app.chat.prompt import encode
+from app.bench.workbench import chat_tokens, greedy_request, open_assembly
 from app.config.values import LoadSettings
-from app.engine.events import Pass, Request
-from app.engine.loop import Engine
-from app.engine.settings import Sampling
+from app.engine.events import Event, Pass
 
-# Long, and partly a repetition, so that lookup has something to guess.
+# A long reply that repeats itself in part, so that lookup has something to guess.
 _PROMPT = "Count from one to two hundred in words, each number in a sentence of its own."
 # Seconds of a reply at most: llama.cpp's defaults may need some for a single token.
 _PATIENCE = 10.0
@@ -30,21 +26,20 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     model, threads, tokens = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
-    settings = LoadSettings(model or None, threads=threads or None)
-    with Assembly(settings, stop=lambda: False) as assembly:
-        prompt = tuple(encode([Message("user", _PROMPT)], template_for(assembly.target), assembly.target))
+    with open_assembly(LoadSettings(model or None, threads=threads or None)) as assembly:
+        prompt = chat_tokens(assembly.target, _PROMPT)
         engine = assembly.engine("off", len(prompt) + tokens)
         engine.calibrate(prompt[-1:])
-        request = Request(prompt, Sampling(temperature=0.0), seed=0, max_tokens=tokens)
         for line in sys.stdin:
             engine.sequence.proposers = assembly.proposers.choose(line.strip())
-            print(json.dumps(_answered(engine, request)), file=answers, flush=True)
+            answer = _timed(engine.generate(greedy_request(prompt, tokens)))
+            print(json.dumps(answer), file=answers, flush=True)
 
 
-def _answered(engine: Engine, request: Request) -> tuple[int, float]:
+def _timed(reply: Iterable[Event]) -> tuple[int, float]:
     """Tokens and seconds of the passes of a reply."""
     tokens, seconds = 0, 0.0
-    for event in engine.generate(request):
+    for event in reply:
         if isinstance(event, Pass):
             tokens += event.committed
             seconds += event.seconds

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from app.arguments import Parser, whole
-from app.assembly.assembly import Assembly
+from app.bench.workbench import open_assembly
 from app.config.values import LoadSettings
 from app.engine.control import ThroughputController
 from app.errors import SpecchatError
@@ -17,7 +17,7 @@ _SECONDS = 2.0
 
 
 def picture(costs: Mapping[int, float]) -> str:
-    """A bar a width: milliseconds, and times a plain pass."""
+    """A bar for each width, with milliseconds and how many plain passes that is."""
     most = max(costs.values())
     lines = [f"{'width':>5}{'ms':>9}{'× plain':>9}"]
     for width, seconds in sorted(costs.items()):
@@ -27,18 +27,17 @@ def picture(costs: Mapping[int, float]) -> str:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Measure, keep what was measured, and print it; or with --forget remove all that was learned."""
+    """Measure, save and print the costs; or with --forget remove all that was learned."""
     parser = Parser(prog="specchat calibrate", description=__doc__)
-    parser.add_argument(
-        "model", nargs="?", help="a .gguf or a name of the catalogue (default: the bundled one)"
-    )
-    parser.add_argument("--context", type=whole(1), default=512, help="tokens before the pass (default: 512)")
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--forget", action="store_true", help="remove what was learned of every model")
+    add = parser.add_argument
+    add("model", nargs="?", help="a .gguf or a name of the catalogue (default: the bundled one)")
+    add("--context", type=whole(1), default=512, help="tokens before the pass (default: 512)")
+    add("--json", action="store_true", help="print seconds by width as a JSON object")
+    add("--forget", action="store_true", help="remove what was learned of every model")
     options = parser.parse_args(arguments)
     if options.forget:
         return _forget()
-    with Assembly(LoadSettings(name=options.model), stop=lambda: False) as assembly:
+    with open_assembly(LoadSettings(name=options.model)) as assembly:
         engine = assembly.engine("off", options.context + 64)
         engine.controller = ThroughputController()
         token = max(assembly.target.bos, 0)
@@ -58,5 +57,5 @@ def _forget() -> int:
         Measurements(path).forget()
     except OSError as error:
         raise SpecchatError(f"{path} cannot be removed: {error.strerror}.") from error
-    print("What was learned is forgotten: costs and acceptance are measured anew.")
+    print("Removed. Costs and acceptance are measured again.")
     return 0

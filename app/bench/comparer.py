@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from app.assembly.assembly import Assembly
+from app.bench.workbench import calibrate
+from app.commands.status import StatusLine
 from app.engine.control import ThroughputController
 from app.engine.events import Prefill, ProposerDropped, Request
-from app.engine.settings import Sampling
 from app.errors import SpecchatError
-from app.oneshot import Progress
+from app.oneshot import show_prefill
 from app.process.comparison import BlockwiseComparison
 from app.process.events import Compared
 from app.process.report import Report, build, over_rounds
@@ -23,54 +23,36 @@ PLAIN = "off"
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """A prompt to compare on, as tokens."""
-
-    title: str
-    tokens: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One reply: its round and its case, counted from 0."""
+class ComparedReply:
+    """One reply: its round, counted from 0, and the title of its prompt."""
 
     round: int
-    case: int
+    title: str
     compared: Compared
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """What all replies have in common. tokens: at most so many each. k None: the controller's choice."""
-
-    sampling: Sampling
-    seed: int
-    tokens: int
-    k: int | None
-
-
 class Comparer:
-    """Answers each prompt with every proposer, again and again."""
+    """Answers each prompt with every proposer, round after round."""
 
     def __init__(
         self,
         assembly: Assembly,
         wanted: Sequence[str],
         required: Collection[str],
-        terms: Terms,
+        request: Request,
         needed: int,
     ) -> None:
-        """wanted: proposers by name, plain decoding first. needed: tokens that the context should hold.
+        """wanted: proposers by name, plain decoding first. request: of all replies, but for the prompt.
+        needed: tokens that the context should hold.
 
         Raises SpecchatError where one that is required cannot be loaded; see `problems` for the others.
         """
         self._assembly = assembly
-        self._terms = terms
-        self._progress = Progress(shown=sys.stderr.isatty())
+        self._request = request
         self._engine = assembly.engine(PLAIN, needed)
         # No round learns from another: each begins with twins of these.
         self._engine.controller = ThroughputController()
-        self._engine.calibrate([max(assembly.target.bos, 0)], _CALIBRATION_SECONDS)
+        calibrate(self._engine, _CALIBRATION_SECONDS)
         self.capacity = self._engine.target.capacity
         # Why a proposer could not be loaded, by its name.
         self.problems: dict[str, str] = {}
@@ -84,69 +66,69 @@ class Comparer:
                 self.problems[name] = str(error)
         self.names = tuple(self._proposers)
 
-    def runs(self, cases: Sequence[Case], rounds: int) -> Iterator[Run]:
-        """Every reply, until the assembly is told to stop; those to one prompt are made block by block."""
+    def runs(self, prompts: Mapping[str, tuple[int, ...]], rounds: int) -> Iterator[ComparedReply]:
+        """Every reply, until the assembly is told to stop; those to one prompt are made block by block.
+
+        prompts: tokens by title.
+        """
         for number in range(rounds):
-            for place, case in enumerate(cases):
-                for compared in self._turn(case):
+            for title, tokens in prompts.items():
+                for compared in self._turn(tokens):
                     if self._engine.target.stop():
                         return
-                    yield Run(number, place, compared)
+                    yield ComparedReply(number, title, compared)
                 if self._engine.target.stop():
                     return
 
-    def _turn(self, case: Case) -> Iterator[Compared]:
+    def _turn(self, prompt: tuple[int, ...]) -> Iterator[Compared]:
         """A reply of each proposer."""
-        terms = self._terms
-        request = Request(case.tokens, terms.sampling, terms.seed, max_tokens=terms.tokens, k=terms.k)
+        line = StatusLine()
         replies = {name: self._engine.twin(self._proposers[name]) for name in self.names}
+        request = replace(self._request, prompt=prompt)
         for event in BlockwiseComparison(0, self._engine, replies, request, self._fail).run():
             if isinstance(event, Prefill):
-                self._progress.prefill(event)
+                show_prefill(line, event)
                 continue
-            self._progress.clear()
+            line.clear()
             if isinstance(event, Compared):
                 yield event
 
     def _fail(self, event: ProposerDropped) -> str:
-        # What follows would be the figures of another.
+        # The replies that follow would be another proposer's.
         raise SpecchatError(self._assembly.proposers.drop(event))
 
 
 def reports(
-    runs: Sequence[Run],
-    titles: Sequence[str],
+    runs: Sequence[ComparedReply],
     names: Sequence[str],
     problems: Mapping[str, str],
     model: str,
-    terms: Terms,
+    request: Request,
 ) -> tuple[Report, ...]:
-    """A report for each case, medians over its rounds; where there are several, then one of them all.
+    """A report for each prompt, medians over its rounds; where there are several, then one of them all.
 
     names: all proposers, in the order of the rows. A turn that was cut short before each proposer had
     answered is left out.
     """
-    turns: dict[tuple[int, int], dict[str, Compared]] = {}
+    turns: dict[tuple[int, str], dict[str, Compared]] = {}
     for run in runs:
-        turns.setdefault((run.round, run.case), {})[run.compared.proposer] = run.compared
-    whole_turns = {key: turn for key, turn in turns.items() if len(turn) + len(problems) == len(names)}
+        turns.setdefault((run.round, run.title), {})[run.compared.proposer] = run.compared
+    complete = {key: turn for key, turn in turns.items() if len(turn) + len(problems) == len(names)}
+    failed = {name: Compared(0, name, None, None, problem) for name, problem in problems.items()}
 
     def report(title: str, turn: Mapping[str, Compared]) -> Report:
-        failed = {name: Compared(0, name, None, None, problem) for name, problem in problems.items()}
-        ordered = [{**turn, **failed}[name] for name in names]
-        return build(title, model, terms.seed, terms.sampling, ordered)
+        replies = [{**turn, **failed}[name] for name in names]
+        return build(title, model, request.seed, request.sampling, replies)
 
-    made = []
-    for place, title in enumerate(titles):
-        found = [report(title, turn) for (_, case), turn in whole_turns.items() if case == place]
-        if found:
-            made.append(over_rounds(found))
+    by_title: dict[str, list[Report]] = {}
     by_round: dict[int, list[dict[str, Compared]]] = {}
-    for (number, _), turn in whole_turns.items():
+    for (number, title), turn in complete.items():
+        by_title.setdefault(title, []).append(report(title, turn))
         by_round.setdefault(number, []).append(turn)
-    if len(titles) > 1 and by_round:
+    made = [over_rounds(found) for found in by_title.values()]
+    if len(made) > 1:
         most = max(map(len, by_round.values()))
-        summed = [summed_up(each) for each in by_round.values() if len(each) == most]
+        summed = [sum_up(each) for each in by_round.values() if len(each) == most]
         together = over_rounds([report(f"All {most} prompts", turn) for turn in summed])
         # A place in one of the texts means nothing for all of them.
         rows = tuple(replace(row, divergence=None) for row in together.rows)
@@ -154,7 +136,7 @@ def reports(
     return tuple(made)
 
 
-def summed_up(turns: Sequence[Mapping[str, Compared]]) -> dict[str, Compared]:
+def sum_up(turns: Sequence[Mapping[str, Compared]]) -> dict[str, Compared]:
     """One round's replies to several prompts as one reply for each proposer: tokens, passes, seconds."""
     summed = {}
     for name, first in turns[0].items():

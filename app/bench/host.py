@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 
-from app.arguments import Parser
-from app.bench.workbench import LENGTH, Workbench
+from app.bench.workbench import GREEDY, LENGTH, Workbench, bench_parser, print_rows
 from app.engine.control import WIDTHS, ThroughputController
 from app.engine.costs import PassCosts
+from app.engine.events import Finished
 from app.engine.sampling import Sampler
 from app.engine.settings import Sampling
 from app.engine.verify import block_rule, match_chain, verify_sampled
-from app.llama.settings import ContextSettings
 from app.models.locate import find_model
 from proposers.lookup import Lookup
 from proposers.off import Off
@@ -29,7 +27,7 @@ ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class HostTime:
     """Median microseconds a pass."""
 
     what: str
@@ -61,57 +59,47 @@ def synthetic(rows: int, vocabulary: int, sampled: bool, seed: int = 0) -> float
 
 
 def nothing_pays() -> ThroughputController:
-    """A controller that knows every pass to cost a plain one for each position, so that it drafts nothing."""
+    """A controller for which a pass of n positions costs n plain ones, so that it drafts nothing."""
     seconds = {width: float(width) for width in (1, *WIDTHS)}
     return ThroughputController([PassCosts(depth, seconds) for depth in range(0, LENGTH, 100)])
 
 
-def idle(bench: Workbench, prompts: Sequence[tuple[int, ...]], label: str, sampling: Sampling) -> list[Row]:
-    """What choosing takes where it comes to nothing: replies of off and lookup in turn."""
+def idle(
+    bench: Workbench, prompts: Sequence[tuple[int, ...]], label: str, sampling: Sampling
+) -> Iterator[HostTime]:
+    """What choosing costs where nothing is drafted: replies of off and lookup in turn."""
     off, auto = [], []
     for prompt in [*prompts] * ROUNDS:
-        off.append(bench.reply(prompt, Off(), sampling=sampling).host_seconds_per_pass or 0.0)
+        off.append(_host_us(bench.reply(prompt, Off(), sampling=sampling)))
         reply = bench.reply(prompt, Lookup(), sampling=sampling, controller=nothing_pays())
         assert reply.drafted == 0
-        auto.append(reply.host_seconds_per_pass or 0.0)
-    more = [ours - plain for ours, plain in zip(auto, off, strict=True)]
-    return [
-        Row(f"auto that drafts nothing, {label}", median(auto) * 1e6),
-        Row(f"  more than off, {label}", median(more) * 1e6),
-    ]
+        auto.append(_host_us(reply))
+    yield HostTime(f"auto that drafts nothing, {label}", median(auto))
+    more = median(ours - plain for ours, plain in zip(auto, off, strict=True))
+    yield HostTime(f"… more than off, {label}", more)
 
 
-def replies(path: Path, seed: int = 0) -> list[Row]:
+def replies(path: Path) -> Iterator[HostTime]:
     """Host time of whole replies on a model, per proposer, greedy and at the default settings."""
-    rows = []
-    with Workbench(path, ContextSettings()) as bench:
+    with Workbench(path) as bench:
         prompts = bench.prompts(4, 128)
-        for label, sampling in (("greedy", Sampling(temperature=0.0)), ("default sampling", Sampling())):
+        for label, sampling in (("greedy", GREEDY), ("default sampling", Sampling())):
             for name, proposer in bench.proposers().items():
-                hosts = [
-                    bench.reply(prompt, proposer, sampling=sampling).host_seconds_per_pass or 0.0
-                    for prompt in prompts
-                ]
-                rows.append(Row(f"{name}, {label}", median(hosts) * 1e6))
-            rows += idle(bench, prompts, label, sampling)
-    return rows
+                hosts = [_host_us(bench.reply(prompt, proposer, sampling=sampling)) for prompt in prompts]
+                yield HostTime(f"{name}, {label}", median(hosts))
+            yield from idle(bench, prompts, label, sampling)
+
+
+def _host_us(reply: Finished) -> float:
+    return (reply.host_seconds_per_pass or 0.0) * 1e6
 
 
 def main(arguments: Sequence[str]) -> int:
     """Print the table, or with --json a list of rows."""
-    parser = Parser(prog="specchat bench host", description=__doc__)
-    parser.add_argument("--model", help="a .gguf (default: the bundled model)")
-    parser.add_argument("--json", action="store_true")
-    options = parser.parse_args(arguments)
+    options = bench_parser("host", __doc__).parse_args(arguments)
     rows = [
-        Row("8 rows of 152k, deterministic draft", synthetic(8, 152_064, sampled=False)),
-        Row("8 rows of 152k, sampled draft", synthetic(8, 152_064, sampled=True)),
+        HostTime("8 rows of 152k, deterministic draft", synthetic(8, 152_064, sampled=False)),
+        HostTime("8 rows of 152k, sampled draft", synthetic(8, 152_064, sampled=True)),
         *replies(find_model(options.model)),
     ]
-    if options.json:
-        print(json.dumps([asdict(row) for row in rows]))
-        return 0
-    print(f"{'pass':<40}{'host µs':>9}")
-    for row in rows:
-        print(f"{row.what:<40}{row.host_us:>9.0f}")
-    return 0
+    return print_rows(rows, options.json)

@@ -22,8 +22,8 @@ from proposers.base import Distribution
 Layers: TypeAlias = tuple[int, ...]
 """Numbers of the layers left out, ascending."""
 
+# Layers tried at each step after the first.
 HANDFUL = 4
-"""Layers tried at each step after the first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from statistics import quantiles
 from time import perf_counter_ns
 from typing import cast
 
 import numpy as np
 
-from app.arguments import Parser
+from app.bench.workbench import bench_parser, print_rows
 from proposers.base import RowSampler
 from proposers.lookup import Lookup
 
 SIZES = (1_024, 4_096, 16_384, 65_536, 131_072)
+STEPS = 2_000
 VOCABULARY = 49_152
+# Tokens asked for at each step.
 LIMIT = 16
-"""Tokens asked for at each step."""
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """Microseconds of one step, which is one token, at a history of `size` tokens."""
+class LookupTime:
+    """Microseconds of a step, which is one token, after so many tokens."""
 
     text: str
-    size: int
+    history: int
     median_us: float
     p90_us: float
 
@@ -51,27 +51,19 @@ def repetitive_text(length: int, rng: random.Random) -> list[int]:
     return text[:length]
 
 
-TEXTS: dict[str, Callable[[int, random.Random], list[int]]] = {
-    "random": random_text,
-    "repetitive": repetitive_text,
-}
-
-
-def run(sizes: Sequence[int] = SIZES, steps: int = 2_000, seed: int = 0) -> list[Row]:
-    """Time `steps` steps from each size on, sizes growing, on each kind of text."""
-    rows = []
-    for name, make in TEXTS.items():
-        text = make(max(sizes) + steps, random.Random(seed))
+def run() -> Iterator[LookupTime]:
+    """Time the steps from each size on, on each kind of text."""
+    for name, make in (("random", random_text), ("repetitive", repetitive_text)):
+        text = make(max(SIZES) + STEPS, random.Random(0))
         lookup = Lookup()
-        for size in sorted(sizes):
+        for size in SIZES:
             lookup.begin(text[:size])
-            times = _steps(lookup, text[:size], text[size : size + steps])
+            times = _step_times(lookup, text[:size], text[size : size + STEPS])
             deciles = quantiles(times, n=10)
-            rows.append(Row(name, size, deciles[4], deciles[8]))
-    return rows
+            yield LookupTime(name, size, deciles[4], deciles[8])
 
 
-def _steps(lookup: Lookup, history: list[int], following: Sequence[int]) -> list[float]:
+def _step_times(lookup: Lookup, history: list[int], following: Sequence[int]) -> list[float]:
     """Microseconds of each step."""
     # A copy is deterministic: neither sampler nor generator is ever asked.
     sampler, rng = cast(RowSampler, None), np.random.default_rng(0)
@@ -87,14 +79,5 @@ def _steps(lookup: Lookup, history: list[int], following: Sequence[int]) -> list
 
 def main(arguments: Sequence[str]) -> int:
     """Print the table, or with --json a list of rows."""
-    parser = Parser(prog="specchat bench lookup", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    options = parser.parse_args(arguments)
-    rows = run()
-    if options.json:
-        print(json.dumps([asdict(row) for row in rows]))
-        return 0
-    print(f"{'text':<12}{'history':>9}{'median µs':>11}{'p90 µs':>9}")
-    for row in rows:
-        print(f"{row.text:<12}{row.size:>9,}{row.median_us:>11.2f}{row.p90_us:>9.2f}")
-    return 0
+    options = bench_parser("lookup", __doc__, model=False).parse_args(arguments)
+    return print_rows(list(run()), options.json)

@@ -23,7 +23,7 @@ _PATIENCE = 300.0
 
 
 def take(model: Path, size: tuple[int, int], look: LookSettings) -> str:
-    """The screen behind the reply, as SVG."""
+    """The screen after the reply, as SVG."""
     settings = Settings(model=LoadSettings(name=str(model)), look=look)
     first = STARTERS[0]
     pictures: list[str] = []

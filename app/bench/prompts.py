@@ -1,14 +1,12 @@
 """The project's own prompts, one JSON object a line: what sweeps and comparisons run on."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
 from app.errors import SpecchatError
-
-CATEGORIES = ("summarise", "question", "edit", "extract", "translate", "reason", "prose", "chat", "repeat")
-"""What the shipped prompts ask for, eight of each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +43,14 @@ def load_prompts(path: Path | None = None) -> tuple[Prompt, ...]:
     if not prompts:
         raise SpecchatError(f"There is no prompt in {shown}: write one JSON object a line.")
     return tuple(prompts.values())
+
+
+def spread(prompts: Iterable[Prompt], count: int) -> list[Prompt]:
+    """The first `count` prompts of each category."""
+    by_category: dict[str, list[Prompt]] = {}
+    for prompt in prompts:
+        by_category.setdefault(prompt.category, []).append(prompt)
+    return [prompt for each in by_category.values() for prompt in each[:count]]
 
 
 def _parse(line: str) -> Prompt | None:

@@ -1,7 +1,7 @@
 """Which layers the proposer `skip` leaves out, chosen by measurement: `specchat skip-search`.
 
-Greedy removal: leave out each single layer, then grow the set from the best, with a handful of the most
-promising layers tried at each step. What a set is worth says `layer_choice`.
+Greedy removal: leave out each single layer, then grow the set from the best, with a few of the most promising
+layers tried at each step. What a set is worth is computed in `layer_choice`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,11 @@ from numpy.typing import NDArray
 
 from app.arguments import Parser, ask, whole
 from app.assembly.proposers import ASK_ABOVE_BYTES
-from app.assembly.template import template_for
 from app.bench.layer_choice import HANDFUL, Expected, Layers, expected, greedy_search, overlap, survival
 from app.bench.prompts import load_prompts
+from app.bench.workbench import chat_tokens
 from app.chat.documents import read_document
-from app.chat.message import Message
-from app.chat.prompt import encode
+from app.commands.table import TableColumn, figure, table
 from app.engine.calibration import calibrate
 from app.engine.control import WIDTHS
 from app.engine.sampling import Sampler
@@ -63,7 +62,7 @@ class Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class DraftQuality:
     """Shares of equal choices (agreement) and of sampled tokens accepted (overlap, Σ min(p, q)); S_j."""
 
     agreement: float
@@ -72,10 +71,8 @@ class Measured:
 
 
 def forward(context: Context, tokens: Sequence[int], rows: int) -> NDArray[np.float32]:
-    """`Context.forward` into an emptied cache. Ctrl+C stops it, and is raised afterwards.
-
-    Raised meanwhile, in the callback that llama.cpp asks whether to stop, it would be lost.
-    """
+    """`Context.forward` into an emptied cache. Ctrl+C stops it and is raised afterwards: in the callback that
+    llama.cpp asks whether to stop, an exception would be lost."""
     asked = threading.Event()
     before = signal.signal(signal.SIGINT, lambda *_: asked.set())
     context.stop = asked.is_set
@@ -91,7 +88,7 @@ def forward(context: Context, tokens: Sequence[int], rows: int) -> NDArray[np.fl
 
 
 def step_seconds(context: Context) -> float:
-    """Time of a pass of one token behind what the cache holds, taken back again."""
+    """Seconds of a pass of one token after what the cache holds; the pass is taken back."""
     context.checkpoint()
     length, before = context.length, context.seconds
     context.forward([0])
@@ -100,18 +97,18 @@ def step_seconds(context: Context) -> float:
     return seconds
 
 
-class Search:
+class LayerSearch:
     """Measures sets of layers of an open target, each with a copy that is deleted at once."""
 
     def __init__(
         self, header: Header, target: Context, samples: Sequence[Sample], folder: Path, planned: int
     ) -> None:
         """Time the target's passes. folder: for the copies; planned: how many sets will be rated."""
-        self.results: dict[Layers, Measured] = {}
+        self.results: dict[Layers, DraftQuality] = {}
         self._header, self._target, self._samples, self._folder = header, target, samples, folder
         self._planned, self._began = planned, time.monotonic()
         # A draft's step over a plain pass beside it, by number of layers left out: a machine's speed drifts
-        # within minutes, and timings are too noisy to tell sets of one size apart.
+        # within minutes, and timings are too noisy to distinguish sets of one size.
         self._shares: dict[int, list[float]] = {}
         forward(target, samples[-1].tokens[:-1], 1)
         self.costs = calibrate(target, samples[-1].tokens, WIDTHS, math.inf, _ROUNDS).seconds
@@ -142,7 +139,7 @@ class Search:
         sets = [layers for layers in self.results if size in (None, len(layers))]
         return max(sets, key=lambda layers: self.expected(layers).speedup)
 
-    def _measure(self, draft: Context, skipped: int) -> Measured:
+    def _measure(self, draft: Context, skipped: int) -> DraftQuality:
         agreed, overlaps = [], list[float]()
         for sample in self._samples:
             rows = forward(draft, sample.tokens[:-1], len(sample.choices))
@@ -154,7 +151,7 @@ class Search:
             plain.append(step_seconds(self._target))
         self._shares.setdefault(skipped, []).append(median(steps) / median(plain))
         agreement = float(np.concatenate(agreed).mean())
-        return Measured(agreement, float(np.mean(overlaps)), survival(agreed, LONGEST_DRAFT))
+        return DraftQuality(agreement, float(np.mean(overlaps)), survival(agreed, LONGEST_DRAFT))
 
     def _report(self, layers: Layers) -> None:
         done, measured, worth = len(self.results), self.results[layers], self.expected(layers)
@@ -167,22 +164,25 @@ class Search:
             flush=True,
         )
 
-    def print_table(self, known: Mapping[Layers, str]) -> None:
+    def print_results(self, known: Mapping[Layers, str]) -> None:
         """The best set of each size and the known ones, and what follows from the best of all."""
         chosen = self.best()
-        shown = {*(layers for layers in known if layers in self.results)}
+        shown = {layers for layers in known if layers in self.results}
         shown |= {self.best(size) for size in {len(layers) for layers in self.results}}
-        width = max(len(_named(layers)) for layers in shown | {()})
-        print(f"  {'left out':<{width}}  agreement  Σ min(p, q)  draft step  speedup     k")
-        for layers in sorted(shown, key=lambda layers: (len(layers), layers)):
-            measured, worth, step = self.results[layers], self.expected(layers), self._step(len(layers))
-            print(
-                f"{'*' if layers == chosen else ' '} {_named(layers):<{width}}  {measured.agreement:>9.1%}  "
-                f"{measured.overlap:>11.1%}  {step * 1e3:>7.2f} ms  {worth.speedup:>6.2f}×  "
-                f"{worth.k:>4}  {known.get(layers, '')}".rstrip()
-            )
+        columns: list[TableColumn[Layers]] = [
+            TableColumn("", lambda layers: "*" if layers == chosen else ""),
+            TableColumn("left out", _named),
+            figure("agreement", lambda layers: f"{self.results[layers].agreement:.1%}"),
+            figure("Σ min(p, q)", lambda layers: f"{self.results[layers].overlap:.1%}"),
+            figure("draft step", lambda layers: f"{self._step(len(layers)) * 1e3:.2f} ms"),
+            figure("speedup", lambda layers: f"{self.expected(layers).speedup:.2f}×"),
+            figure("k", lambda layers: str(self.expected(layers).k)),
+            TableColumn("", lambda layers: known.get(layers, "")),
+        ]
+        rows = sorted(shown, key=lambda layers: (len(layers), layers))
+        print("\n".join(table(rows, columns)))
         speedup = self.expected(chosen).speedup
-        print(f"\nThese layers of the model are left out by --proposer skip from now on: {_named(chosen)}.")
+        print(f"\nFrom now on --proposer skip leaves out these layers of the model: {_named(chosen)}.")
         if speedup < 1.0:
             print(
                 f"It will not pay on this machine: this set is expected to reach {speedup:.2f} times the "
@@ -194,7 +194,7 @@ def _named(layers: Layers) -> str:
     return " ".join(map(str, layers))
 
 
-def _stretches(target: Model, text: Path) -> list[list[int]]:
+def _excerpts(target: Model, text: Path) -> list[list[int]]:
     """Parts of a text, spread evenly over it."""
     tokens = target.tokenise(read_document(text).text, special=False)
     if len(tokens) < 2 * LONGEST_DRAFT:
@@ -202,16 +202,16 @@ def _stretches(target: Model, text: Path) -> list[list[int]]:
     bos = [target.bos] if target.add_bos else []
     length = _BEFORE + _REPLY
     last = max(len(tokens) - length, 0)
-    places = sorted({last * n // (_REPLIES - 1) for n in range(_REPLIES)})
+    places = sorted({last * number // (_REPLIES - 1) for number in range(_REPLIES)})
     return [bos + tokens[place : place + length] for place in places]
 
 
 def _prompts(target: Model) -> list[list[int]]:
     """A few of the project's prompts, of different kinds."""
-    template = template_for(target, None if target.chat_template else "chatml")
+    template = None if target.chat_template else "chatml"
     prompts = load_prompts()
     chosen = prompts[:: max(len(prompts) // _REPLIES, 1)][:_REPLIES]
-    return [encode([Message("user", prompt.prompt)], template, target) for prompt in chosen]
+    return [list(chat_tokens(target, prompt.prompt, template)) for prompt in chosen]
 
 
 def _sample(context: Context, tokens: list[int], answer: bool) -> Sample:
@@ -229,13 +229,13 @@ def _sample(context: Context, tokens: list[int], answer: bool) -> Sample:
 def _search(header: Header, target: Context, samples: list[Sample], layers: range, most: int) -> int:
     """Search, keep the best set of those that were measured, and print the table."""
     folder, digest = cache_folder(), skip.content_digest(header)
-    # What is in use is measured first, so that a search that is cut short leaves nothing worse behind.
+    # What is in use is measured first, so that a search that is cut short never ends with a worse choice.
     known = {skip.skipped_layers_default(target.model.layers): "the default"}
     known[skip.load_choice(folder, digest) or ()] = "chosen before"
     known = {chosen: what for chosen, what in known.items() if chosen and set(chosen) <= set(layers)}
     planned = len(known) + len(layers) + sum(min(HANDFUL, len(layers) - size) for size in range(1, most))
     copies = folder / f"skip-search-{os.getpid()}"
-    search = Search(header, target, samples, copies, planned)
+    search = LayerSearch(header, target, samples, copies, planned)
     code = 0
     try:
         search.rate(list(known))
@@ -247,7 +247,7 @@ def _search(header: Header, target: Context, samples: list[Sample], layers: rang
         shutil.rmtree(copies, ignore_errors=True)
         if search.results:
             skip.save_choice(folder, digest, search.best())
-            search.print_table(known)
+            search.print_results(known)
     return code
 
 
@@ -277,7 +277,7 @@ def main(arguments: Sequence[str]) -> int:
         if left.stat().st_mtime < time.time() - _STALE_SECONDS:
             shutil.rmtree(left, ignore_errors=True)
     with open_model(header.path, ModelSettings()) as target:
-        starts = _stretches(target, options.calibration) if options.calibration else _prompts(target)
+        starts = _excerpts(target, options.calibration) if options.calibration else _prompts(target)
         spare = _REPLY + max(WIDTHS)
         starts = [tokens for tokens in starts if len(tokens) + spare <= target.context_trained]
         if not starts:

@@ -1,34 +1,39 @@
 """Fixed draft lengths against auto, by category, on a real model: medians, and a picture over k.
 
 Each reply is decoded beside a plain one, one pass here, one pass there, on two contexts of one model: a
-machine's speed drifts within a second by more than what is to be told apart.
+machine's speed drifts within a second by more than the ways differ.
 """
 
 from __future__ import annotations
 
 import json
+from argparse import ArgumentTypeError
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import median
+from statistics import geometric_mean, median
 
-from app.arguments import Parser, whole
+from app.arguments import whole
 from app.assembly.assembly import Assembly
-from app.assembly.template import template_for
-from app.bench.progress import with_progress
-from app.bench.prompts import Prompt, load_prompts
-from app.bench.replay import geometric_mean
-from app.chat.message import Message
-from app.chat.prompt import encode
+from app.bench.prompts import Prompt, load_prompts, spread
+from app.bench.workbench import (
+    bench_parser,
+    chat_tokens,
+    greedy_request,
+    grouped,
+    open_assembly,
+    with_progress,
+)
 from app.config.values import LoadSettings
 from app.engine.control import ThroughputController
-from app.engine.events import Event, Finished, Pass, Prefill, Request
+from app.engine.events import Event, Finished, Pass, Prefill
 from app.engine.loop import Engine
-from app.engine.settings import Sampling
+from app.engine.settings import LONGEST_DRAFT
 from app.errors import UsageError
 
 LENGTHS = (1, 2, 4, 8, 16)
 _BAR = 30
+_CALIBRATION_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +65,9 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class Speed:
-    """An arm in a category: speedup over plain decoding, the median of the rounds; each round sums its
-    tokens and its seconds first, those of the plain replies beside them among them."""
+class ArmSpeed:
+    """An arm in a category: medians over the rounds of its speed, and of its speed over plain decoding's
+    beside it. Each round sums tokens and seconds first."""
 
     category: str
     arm: Arm
@@ -71,32 +76,31 @@ class Speed:
 
 
 class Sweep:
-    """Decodes each prompt with every arm, again and again."""
+    """Decodes each prompt with every arm, round after round."""
 
     def __init__(self, assembly: Assembly, arms: Sequence[Arm], tokens: int) -> None:
         self._assembly = assembly
         self._arms = tuple(arms)
         self._tokens = tokens
-        self._template = template_for(assembly.target)
         self._engines = (assembly.engine("off"), assembly.engine("off"))
         self._capacity = min(engine.target.capacity for engine in self._engines)
-        # What each arm has learned, and won and lost, stays its own.
+        # Each arm keeps what it has learned, and its own ledger.
         self._controllers = {arm: ThroughputController() for arm in (PLAIN, *arms)}
-        costs = self._engines[0].calibrate([max(assembly.target.bos, 0)], 2.0)
+        costs = self._engines[0].calibrate([max(assembly.target.bos, 0)], _CALIBRATION_SECONDS)
         for controller in self._controllers.values():
             controller.calibrate(costs)
 
     def runs(self, prompts: Sequence[Prompt], rounds: int) -> Iterator[Pair]:
         """Every reply. Which of a pair begins, and on which context, changes from pair to pair."""
+        encoded = [(each.category, chat_tokens(self._assembly.target, each.prompt)) for each in prompts]
         for number in range(rounds):
             turn = number
-            for prompt in prompts:
-                ids = tuple(encode([Message("user", prompt.prompt)], self._template, self._assembly.target))
+            for category, ids in encoded:
                 if len(ids) + self._tokens > self._capacity:
                     continue
                 for arm in self._arms:
                     turn += 1
-                    yield self._pair(number, prompt.category, ids, arm, swapped=turn % 2 == 1)
+                    yield self._pair(number, category, ids, arm, swapped=turn % 2 == 1)
 
     def _pair(self, number: int, category: str, ids: tuple[int, ...], arm: Arm, swapped: bool) -> Pair:
         arms = (arm, PLAIN) if swapped else (PLAIN, arm)
@@ -109,8 +113,7 @@ class Sweep:
     def _reply(self, engine: Engine, ids: tuple[int, ...], arm: Arm) -> Iterator[Event]:
         engine.sequence.proposers = self._assembly.proposers.choose(arm.proposer)
         engine.controller = self._controllers[arm]
-        request = Request(ids, Sampling(temperature=0.0), seed=0, max_tokens=self._tokens, k=arm.k)
-        return engine.generate(request)
+        return engine.generate(greedy_request(ids, self._tokens, arm.k))
 
 
 def in_turn(replies: Sequence[Iterator[Event]]) -> list[Finished]:
@@ -130,18 +133,17 @@ def in_turn(replies: Sequence[Iterator[Event]]) -> list[Finished]:
     return [finished[index] for index in range(len(replies))]
 
 
-def summarised(pairs: Sequence[Pair]) -> list[Speed]:
+def medians(pairs: Sequence[Pair]) -> list[ArmSpeed]:
     """Each arm's speed in each category, plain decoding's first."""
-    rounds: dict[tuple[str, Arm, int], list[Pair]] = {}
-    for pair in pairs:
-        rounds.setdefault((pair.category, pair.arm, pair.round), []).append(pair)
     rates: dict[tuple[str, Arm], list[tuple[float, float]]] = {}
-    for (category, arm, _), each in rounds.items():
+    for (category, arm, _), each in grouped(
+        pairs, lambda pair: (pair.category, pair.arm, pair.round)
+    ).items():
         plain, own = _rate([pair.plain for pair in each]), _rate([pair.reply for pair in each])
         rates.setdefault((category, PLAIN), []).append((plain, plain))
         rates.setdefault((category, arm), []).append((plain, own))
     return [
-        Speed(category, arm, median(own / plain for plain, own in each), median(own for _, own in each))
+        ArmSpeed(category, arm, median(own / plain for plain, own in each), median(own for _, own in each))
         for (category, arm), each in rates.items()
     ]
 
@@ -151,69 +153,50 @@ def _rate(replies: Sequence[Finished]) -> float:
     return sum(len(each.token_ids) for each in replies) / sum(each.decode_seconds for each in replies)
 
 
-def picture(speeds: Sequence[Speed]) -> str:
-    """For each category a bar an arm; the best fixed length is marked, and auto."""
+def picture(speeds: Sequence[ArmSpeed]) -> str:
+    """A bar for each arm in each category; the best fixed length and auto are marked."""
     lines = []
     longest = max(speed.speedup for speed in speeds)
     width = max(len(speed.arm.label) for speed in speeds)
-    for category in dict.fromkeys(speed.category for speed in speeds):
-        arms = sorted((each for each in speeds if each.category == category), key=_order)
-        fixed = [each for each in arms if each.arm.k is not None]
+    for category, found in grouped(speeds, lambda speed: speed.category).items():
+        fixed = [each for each in found if each.arm.k is not None]
         best = max(fixed, key=lambda each: each.speedup, default=None)
         lines.append(category)
-        for each in arms:
+        for each in sorted(found, key=_order):
             bar = "█" * max(1, round(_BAR * each.speedup / longest))
             mark = "best fixed" if each is best else "◂" if each.arm.label == "auto" else ""
             lines.append(f"  {each.arm.label:<{width}} {each.speedup:>5.2f}×  {bar} {mark}".rstrip())
     return "\n".join(lines)
 
 
-def means(speeds: Sequence[Speed]) -> Mapping[str, float]:
+def means(speeds: Sequence[ArmSpeed]) -> Mapping[str, float]:
     """The geometric mean over categories by arm."""
-    by_label: dict[str, list[float]] = {}
-    for speed in speeds:
-        by_label.setdefault(speed.arm.label, []).append(speed.speedup)
-    return {label: geometric_mean(speedups) for label, speedups in by_label.items()}
+    arms = grouped(speeds, lambda speed: speed.arm.label)
+    return {label: geometric_mean([each.speedup for each in found]) for label, found in arms.items()}
 
 
-def _order(speed: Speed) -> tuple[bool, str, int]:
-    return speed.arm != PLAIN, speed.arm.proposer, 99 if speed.arm.k is None else speed.arm.k
-
-
-def spread(prompts: Sequence[Prompt], count: int) -> list[Prompt]:
-    """The first `count` prompts of each category."""
-    taken: dict[str, list[Prompt]] = {}
-    for prompt in prompts:
-        of_category = taken.setdefault(prompt.category, [])
-        if len(of_category) < count:
-            of_category.append(prompt)
-    return [prompt for each in taken.values() for prompt in each]
+def _order(speed: ArmSpeed) -> tuple[bool, str, int]:
+    return speed.arm != PLAIN, speed.arm.proposer, speed.arm.k or LONGEST_DRAFT + 1
 
 
 def main(arguments: Sequence[str]) -> int:
     """Print the picture and the means, or with --json an object."""
-    parser = Parser(prog="specchat bench sweep", description=__doc__)
-    parser.add_argument("--model", help="a .gguf (default: the bundled model)")
-    parser.add_argument("--draft", help="a draft model: swept too")
-    parser.add_argument("--prompts", type=Path, help="JSON Lines (default: the project's own)")
-    parser.add_argument("--each", type=whole(1), default=2, help="prompts of each category (default: 2)")
-    parser.add_argument("--rounds", type=whole(1), default=3, help="default: 3")
-    parser.add_argument("--tokens", type=whole(2), default=128, help="of each reply (default: 128)")
-    lengths_help = 'fixed k, with commas; "" for auto alone'
-    parser.add_argument("--lengths", default=",".join(map(str, LENGTHS)), help=lengths_help)
-    parser.add_argument("--flash-attention", choices=("auto", "on", "off"), default="auto")
-    parser.add_argument("--json", action="store_true")
+    parser = bench_parser("sweep", __doc__, rounds=3, tokens=128)
+    add = parser.add_argument
+    add("--draft", help="a draft model: swept too")
+    add("--prompts", type=Path, help="JSON Lines (default: the project's own)")
+    add("--each", type=whole(1), default=2, help="prompts of each category (default: 2)")
+    add("--lengths", default=",".join(map(str, LENGTHS)), help='fixed k, with commas; "" for auto alone')
+    add("--flash-attention", choices=("auto", "on", "off"), default="auto")
     options = parser.parse_args(arguments)
-    lengths = _lengths(options.lengths)
     names = ("lookup", "draft") if options.draft else ("lookup",)
-    arms = [*(Arm(name, k) for name in names for k in lengths), Arm("auto", None)]
+    arms = [*(Arm(name, k) for name in names for k in _lengths(options.lengths)), Arm("auto", None)]
     prompts = spread(load_prompts(options.prompts), options.each)
     settings = LoadSettings(options.model, options.draft, flash_attention=options.flash_attention)
-    with Assembly(settings, stop=lambda: False) as assembly:
+    with open_assembly(settings) as assembly:
         replies = Sweep(assembly, arms, options.tokens).runs(prompts, options.rounds)
         expected = options.rounds * len(prompts) * len(arms)
-        pairs = list(with_progress(replies, expected, "replies"))
-    speeds = summarised(pairs)
+        speeds = medians(list(with_progress(replies, expected, "replies")))
     if options.json:
         rows = [{**asdict(speed), "arm": speed.arm.label} for speed in speeds]
         print(json.dumps({"speeds": rows, "geomean": means(speeds)}))
@@ -226,10 +209,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _lengths(text: str) -> list[int]:
+    parse = whole(1, LONGEST_DRAFT)
     try:
-        lengths = [int(part) for part in text.split(",") if text]
-    except ValueError:
-        lengths = [0]
-    if not all(1 <= k <= 32 for k in lengths):
-        raise UsageError("--lengths takes whole numbers from 1 to 32 with commas, such as 1,2,4,8.")
-    return lengths
+        return [parse(part) for part in text.split(",") if text]
+    except ArgumentTypeError as error:
+        raise UsageError(
+            f"--lengths takes whole numbers from 1 to {LONGEST_DRAFT} with commas, such as 1,2,4,8."
+        ) from error

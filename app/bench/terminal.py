@@ -1,129 +1,135 @@
-"""A command on a pseudo-terminal: what a person's terminal would see, and when."""
+"""A command on a pseudo-terminal: bytes go in as from a keyboard, and what it writes is kept."""
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
+import select
 import signal
 import struct
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import TypeVar
 
 from app.errors import SpecchatError
 
-
-@dataclass(frozen=True, slots=True)
-class Chunk:
-    """Bytes that arrived, and when (time.monotonic)."""
-
-    at: float
-    data: bytes
+# They would decide about size and colours in place of the terminal, or leave modules without compiled code.
+_LEFT_OUT = ("COLUMNS", "LINES", "NO_COLOR", "PYTHONDONTWRITEBYTECODE")
+_Terminal = TypeVar("_Terminal", bound="PseudoTerminal")
 
 
-class Terminal:
-    """Starts a command on a terminal of this size and reads all that it writes, as fast as it comes."""
+class PseudoTerminal:
+    """A command that runs on a terminal. Its output is read while something is waited for or written."""
 
     def __init__(
-        self, command: Sequence[str], columns: int = 100, rows: int = 30, environment: Mapping[str, str] = {}
+        self,
+        command: Sequence[str],
+        size: tuple[int, int] = (100, 30),
+        environment: Mapping[str, str] | None = None,
+        folder: str | None = None,
     ) -> None:
-        """Raises SpecchatError where the system has no pseudo-terminals."""
+        """size: columns and rows. environment: beside this process's own. folder: where the command runs.
+
+        Raises SpecchatError where the system has no pseudo-terminals.
+        """
         if sys.platform == "win32":
-            raise SpecchatError("This benchmark needs a pseudo-terminal: run it on Linux or macOS.")
+            raise SpecchatError("This needs a pseudo-terminal: run it on Linux or macOS.")
         import fcntl
         import pty
         import termios
 
-        self._master, slave = pty.openpty()
-        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.output = bytearray()
+        self.fd, other_end = pty.openpty()
+        self.set_size(*size)
+        os.set_blocking(self.fd, False)
+        inherited = {name: value for name, value in os.environ.items() if name not in _LEFT_OUT}
+        terminal = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
         self.started = time.monotonic()
         self._process = subprocess.Popen(
             command,
-            stdin=slave,
-            stdout=slave,
-            stderr=slave,
-            env={**_inherited(), "TERM": "xterm-256color", "COLORTERM": "truecolor", **environment},
+            stdin=other_end,
+            stdout=other_end,
+            stderr=other_end,
+            env={**inherited, **terminal, **(environment or {})},
+            cwd=folder,
             start_new_session=True,
+            # Makes it the controlling terminal, which Ctrl+C, Ctrl+Z and /dev/tty need.
+            preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
         )
-        os.close(slave)
-        self._chunks: list[Chunk] = []
-        self._news = threading.Condition()
-        self._ended = False
-        threading.Thread(target=self._read, daemon=True).start()
+        os.close(other_end)
 
-    def __enter__(self) -> Terminal:
+    def __enter__(self: _Terminal) -> _Terminal:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _read(self) -> None:
-        while True:
-            try:
-                data = os.read(self._master, 65536)
-            except OSError:
-                data = b""
-            with self._news:
-                if data:
-                    self._chunks.append(Chunk(time.monotonic(), data))
-                else:
-                    self._ended = True
-                self._news.notify_all()
-            if not data:
-                return
+        """Kill the command, and what it started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process, signal.SIGKILL)
+        self._process.wait()
+        os.close(self.fd)
 
     @property
-    def mark(self) -> int:
-        """A place in the output, to look for what comes after it."""
-        with self._news:
-            return len(self._chunks)
+    def process(self) -> int:
+        """The number of the command's process."""
+        return self._process.pid
+
+    def set_size(self, columns: int, rows: int) -> None:
+        """Resize the terminal."""
+        import fcntl
+        import termios
+
+        fcntl.ioctl(self.fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def read(self, seconds: float) -> bool:
+        """Take what the command wrote, waiting for it at most so long; False once nothing more can come."""
+        if not select.select([self.fd], [], [], max(0.0, seconds))[0]:
+            return True
+        try:
+            data = os.read(self.fd, 65536)
+        except OSError:
+            # Linux says so, where other systems read nothing.
+            return False
+        self.output += data
+        return bool(data)
+
+    def read_for(self, seconds: float) -> None:
+        """Let so much time pass."""
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0 and self.read(left):
+            pass
 
     def write(self, data: bytes) -> None:
-        """Type, or paste."""
+        """Type, or paste. The output is read meanwhile: a command that cannot write does not read either."""
         while data:
-            data = data[os.write(self._master, data) :]
+            readable, writable, _ = select.select([self.fd], [self.fd], [])
+            if readable and not self.read(0.0):
+                return
+            if writable:
+                with contextlib.suppress(BlockingIOError):
+                    data = data[os.write(self.fd, data) :]
 
-    def wait_for(self, text: bytes, after: int = 0, seconds: float = 60.0) -> float:
-        """When `text` had arrived, looked for behind a mark.
+    def time_of(self, pattern: bytes, after: int = 0, seconds: float = 60.0) -> float:
+        """Wait until the output after so many bytes matches; the time when it did (time.monotonic).
 
         Raises SpecchatError where it does not come in time, or the command ends before.
         """
         deadline = time.monotonic() + seconds
-        seen, tail = after, b""
-        with self._news:
-            while True:
-                for chunk in self._chunks[seen:]:
-                    tail = tail[-len(text) :] + chunk.data
-                    if text in tail:
-                        return chunk.at
-                seen = len(self._chunks)
-                left = deadline - time.monotonic()
-                if self._ended or left <= 0:
-                    raise SpecchatError(f"The terminal never showed {text.decode('utf-8', 'replace')!r}.")
-                self._news.wait(left)
+        while not re.search(pattern, self.output[after:]):
+            left = deadline - time.monotonic()
+            if left <= 0 or not self.read(left):
+                raise SpecchatError(f"The terminal never showed {pattern.decode('utf-8', 'replace')}.")
+        return time.monotonic()
 
-    def end(self, seconds: float = 60.0) -> bytes:
-        """Wait for the command to end; all that it wrote."""
+    def end(self, seconds: float = 60.0) -> int:
+        """Wait for the command's end: its exit code, or less than 0 for the signal that killed it.
+
+        Raises SpecchatError where it does not end in time.
+        """
         deadline = time.monotonic() + seconds
-        with self._news:
-            while not self._ended and (left := deadline - time.monotonic()) > 0:
-                self._news.wait(left)
-            return b"".join(chunk.data for chunk in self._chunks)
-
-    def close(self) -> None:
-        """End the command, and what it started."""
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGTERM)
-            try:
-                self._process.wait(2)
-            except subprocess.TimeoutExpired:
-                os.killpg(self._process.pid, signal.SIGKILL)
-                self._process.wait()
-        os.close(self._master)
-
-
-def _inherited() -> dict[str, str]:
-    """The environment, but as a person has it: with compiled modules, which an installation writes."""
-    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+        while self.read(0.1):
+            if time.monotonic() > deadline:
+                raise SpecchatError(f"The command did not end within {seconds:.0f} s.")
+        return self._process.wait()

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median, quantiles
 
-from app.arguments import Parser
-from app.bench.terminal import Terminal
+from app.arguments import whole
+from app.bench.terminal import PseudoTerminal
+from app.bench.workbench import bench_parser, print_record, with_progress
+from app.chat.store import Store
 from app.errors import SpecchatError
 from app.models.locate import find_model
 
@@ -22,12 +23,18 @@ PROMPT = "Write a long story about a lighthouse, its keeper, and the ships that 
 COMMAND = (sys.executable, "-c", "import sys; from app.start import main; sys.exit(main())")
 SIZE = (120, 36)
 _PASTE = 1_000_000
+_REPLY_SECONDS = 180.0
+# What the empty prompt says, without its first letter, on which the cursor is.
+_READY = rb"sk, paste, @file"
+_WRITING = rb"writing"
+# The sentence under a reply.
+_ENDED = rb"wrote [\d,]+ |No guess was|plain speed"
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """Seconds, but for the rates; ratio: the median of app over one-shot, pair by pair, both by the figure
-    that they show; received: the app's tokens over the time from its first batch of them to the end."""
+class TuiSpeeds:
+    """Medians, in seconds and tokens per second. app, oneshot: by the figures that they show; ratio: of them,
+    pair by pair. received: the app's tokens over the time from the first to the reply's end on the screen."""
 
     app_tokens_per_second: float
     received_tokens_per_second: float
@@ -42,86 +49,91 @@ class Result:
 
 
 @contextmanager
-def chat(model: Path, *arguments: str) -> Iterator[Terminal]:
-    """`specchat` with folders of its own, on a terminal."""
-    with tempfile.TemporaryDirectory() as folder:
-        places = {name: folder for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "HOME")}
-        command = (*COMMAND, "--model", str(model), *arguments)
-        with Terminal(command, *SIZE, environment=places) as terminal:
+def chat(model: Path, *options: str, folder: str | None = None) -> Iterator[PseudoTerminal]:
+    """`specchat` on a terminal, its prompt on the screen. folder: for settings and chats, else a new one."""
+    with tempfile.TemporaryDirectory() as own:
+        places = {name: folder or own for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "HOME")}
+        command = (*COMMAND, "--model", str(model), *options)
+        with PseudoTerminal(command, SIZE, places) as terminal:
+            terminal.time_of(_READY)
             yield terminal
 
 
-def app_rates(model: Path, proposer: str, tokens: int) -> tuple[float, float]:
-    """Tokens per second of a reply in the app: as it shows them, and as it received them."""
+def app_rates(model: Path, *options: str) -> tuple[float, float]:
+    """Tokens per second of a reply in the app: by its own figure, and by what the screen shows when."""
     with tempfile.TemporaryDirectory() as folder:
-        arguments = (str(model), proposer, str(tokens), PROMPT, folder)
-        with Terminal((sys.executable, "-m", "app.bench.timed_chat", *arguments), *SIZE) as terminal:
-            written = terminal.end(180)
-        result = Path(folder) / "result.json"
-        if not result.exists():
-            raise SpecchatError(f"The chat ended without a reply: {written[-300:].decode(errors='replace')}")
-        figures = json.loads(result.read_text(encoding="utf-8"))
-    return float(figures["shown"]), float(figures["received"])
+        with chat(model, *options, folder=folder) as terminal:
+            terminal.write(PROMPT.encode() + b"\r")
+            began = terminal.time_of(_WRITING)
+            seconds = terminal.time_of(_ENDED, seconds=_REPLY_SECONDS) - began
+            terminal.write(b"\x11")  # Ctrl+Q, which saves the chat
+            terminal.end()
+        store = Store(next(Path(folder).rglob("sessions.db")))
+        saved = store.latest()
+        store.close()
+    last = saved.conversation.last if saved else None
+    figures = last.answer.figures if last and last.answer else None
+    if figures is None or figures.tokens_per_second is None:
+        raise SpecchatError(f"The chat ended without a reply: {_end_of(terminal)}")
+    return figures.tokens_per_second, figures.tokens / seconds
 
 
-def oneshot_rate(model: Path, proposer: str, tokens: int) -> float:
+def oneshot_rate(model: Path, *options: str) -> float:
     """Tokens per second of `specchat -p` on the same prompt, by its own summary's figures."""
-    options = ("--temp", "0", "--seed", "1", "--max-tokens", str(tokens), "--proposer", proposer)
-    command = (*COMMAND, "-p", PROMPT, "--model", str(model), *options)
-    with Terminal(command, *SIZE) as terminal:
-        written = terminal.end(180).decode("utf-8", "replace")
-    found = re.search(r"([\d.]+) tok/s", written)
+    with PseudoTerminal((*COMMAND, "-p", PROMPT, "--model", str(model), *options), SIZE) as terminal:
+        terminal.end(_REPLY_SECONDS)
+    found = re.search(rb"([\d.]+) tok/s", terminal.output)
     if found is None:
-        raise SpecchatError(f"specchat -p printed no figures: {written[-300:]}")
+        raise SpecchatError(f"specchat -p printed no figures: {_end_of(terminal)}")
     return float(found[1])
 
 
+def _end_of(terminal: PseudoTerminal) -> str:
+    return terminal.output[-300:].decode(errors="replace")
+
+
 def first_frame(model: Path) -> float:
-    """From the command to the first frame: its prompt can be seen."""
+    """Seconds from the command to its prompt on the screen."""
     with chat(model) as terminal:
-        return terminal.wait_for(b"sk, paste, @file") - terminal.started
+        return time.monotonic() - terminal.started
 
 
 def keys(model: Path, count: int) -> list[float]:
     """Seconds from a key to its character on the screen, while a reply streams."""
     times = []
     with chat(model, "--temp", "0", "--proposer", "off") as terminal:
-        terminal.wait_for(b"sk, paste, @file")
         terminal.write(PROMPT.encode() + b"\r")
-        terminal.wait_for(b"writing")
+        terminal.time_of(_WRITING)
         for number in range(count):
             # Letters that no reply to this holds.
             character = "ЖЩЫЭЮЯ"[number % 6].encode()
-            mark, sent = terminal.mark, time.monotonic()
+            before, sent = len(terminal.output), time.monotonic()
             terminal.write(character)
-            times.append(terminal.wait_for(character, mark, 5) - sent)
-            time.sleep(0.03)
+            times.append(terminal.time_of(re.escape(character), before, 5) - sent)
+            terminal.read_for(0.03)
     return times
 
 
 def paste(model: Path, text: str) -> float:
     """Seconds from the start of a paste to its chip on the screen."""
     with chat(model) as terminal:
-        terminal.wait_for(b"sk, paste, @file")
-        time.sleep(2)  # the model is loaded by then, and the machine quiet
-        mark, sent = terminal.mark, time.monotonic()
+        terminal.read_for(2)  # the model is loaded by then, and the machine quiet
+        before, sent = len(terminal.output), time.monotonic()
         terminal.write(b"\x1b[200~" + text.encode() + b"\x1b[201~")
-        return terminal.wait_for(b"pasted", mark, 30) - sent
+        return terminal.time_of(rb"pasted", before, 30) - sent
 
 
-def run(model: Path, pairs: int, tokens: int, proposer: str) -> Result:
+def run(model: Path, pairs: int, tokens: int, proposer: str) -> TuiSpeeds:
     """All of it, app and one-shot taking turns."""
-    app, received, oneshot = [], [], []
-    for number in range(pairs):
-        print(f"\rpair {number + 1} of {pairs}", end="", file=sys.stderr, flush=True)
-        shown, arrived = app_rates(model, proposer, tokens)
-        app.append(shown)
-        received.append(arrived)
-        oneshot.append(oneshot_rate(model, proposer, tokens))
-    print(file=sys.stderr)
+    options = ("--temp", "0", "--seed", "1", "--max-tokens", str(tokens), "--proposer", proposer)
+    rates = [
+        (*app_rates(model, *options), oneshot_rate(model, *options))
+        for _ in with_progress(range(pairs), pairs, "pairs")
+    ]
+    app, received, oneshot = zip(*rates, strict=True)
     latencies = keys(model, 120)
     lines = "\n".join(f"line {number} of a long document" for number in range(_PASTE // 32))
-    return Result(
+    return TuiSpeeds(
         median(app),
         median(received),
         median(oneshot),
@@ -137,24 +149,11 @@ def run(model: Path, pairs: int, tokens: int, proposer: str) -> Result:
 
 def main(arguments: Sequence[str]) -> int:
     """Print the figures, or with --json an object."""
-    parser = Parser(prog="specchat bench tui", description=__doc__)
-    parser.add_argument("--model", help="a .gguf (default: the bundled model)")
-    parser.add_argument("--pairs", type=int, default=7, help="default: 7")
-    parser.add_argument("--tokens", type=int, default=256, help="tokens of each reply (default: 256)")
+    parser = bench_parser("tui", __doc__, tokens=256)
+    parser.add_argument("--pairs", type=whole(1), default=7, help="default: 7")
     parser.add_argument("--proposer", default="off", help="default: off")
-    parser.add_argument("--json", action="store_true")
     options = parser.parse_args(arguments)
     result = run(find_model(options.model), options.pairs, options.tokens, options.proposer)
-    if options.json:
-        print(json.dumps(asdict(result)))
-        return 0
-    print(f"app          {result.app_tokens_per_second:8.1f} tok/s (median of {result.pairs}, in turn)")
-    print(f"  received   {result.received_tokens_per_second:8.1f} tok/s")
-    print(f"specchat -p  {result.oneshot_tokens_per_second:8.1f} tok/s")
-    print(f"ratio        {result.ratio:8.3f}       (median of the pairs)")
-    print(f"first frame  {result.first_frame:8.2f} s     from the command, median of 5")
-    print(f"a key        {result.key_median * 1e3:8.0f} ms    median while a reply streams")
-    print(f"             {result.key_99th * 1e3:8.0f} ms    99th percentile")
-    print(f"1 MB pasted  {result.paste_lines:8.2f} s     in lines, median of 3")
-    print(f"             {result.paste_line:8.2f} s     in one line, median of 3")
-    return 0
+    if not options.json:
+        print("Seconds and tokens per second, medians; ratio: of the pairs, app over specchat -p")
+    return print_record(result, options.json)

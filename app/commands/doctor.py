@@ -2,38 +2,34 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Sequence
 
 from app.arguments import Parser
-from app.commands.table import paint_for
-from app.doctor.check import Check
+from app.commands.table import paint_for, width_of
 from app.doctor.checks import run_checks
-from app.doctor.report import as_json, is_ok, lines_of, summary_of
+from app.doctor.report import Check, as_json, is_ok, lines_of, summary_of
 from app.errors import SpecchatError
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Print the report; the exit code is 3 where a fault stands in the way of chatting."""
+    """Print the report; the exit code is 3 where something is at fault."""
     parser = Parser(
         prog="specchat doctor",
         description="Check this machine: Python, llama.cpp and its devices, the model, the terminal, folders "
         "and files. Nothing is sent anywhere and nothing is changed.",
-        epilog="A fault stands in the way of chatting (exit code 3); a warning only costs something.",
+        epilog="With a fault you cannot chat (exit code 3); a warning only costs something.",
     )
     parser.add_argument(
         "model",
         nargs="?",
         metavar="MODEL",
-        help="a model to try, by name or path, and what going back in it costs (default: the bundled one)",
+        help="a model to try, by name or path, with what a rewind costs in it (default: the bundled one)",
     )
     parser.add_argument("--quick", action="store_true", help="load no model")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead")
     options = parser.parse_args(arguments)
-    terminal = sys.stdout.isatty()
-    columns = shutil.get_terminal_size().columns if terminal else None
-    colour = paint_for(sys.stdout).on
+    columns, colour = width_of(sys.stdout), paint_for(sys.stdout).on
     checks: list[Check] = []
     for check in run_checks(options.quick, options.model):
         checks.append(check)

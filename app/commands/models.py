@@ -1,10 +1,9 @@
-"""`specchat models`: the models on this disk and in the catalogue, and all that is known of one."""
+"""`specchat models`: the models on this disk and in the catalogue, or all that is known of one."""
 
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -12,9 +11,10 @@ from pathlib import Path
 
 from app.arguments import Parser
 from app.assembly.machine import cpu_copies, machine_memory
-from app.chat.gate import clean
-from app.commands.models_text import details, hidden_lines, passed_lines, tables
-from app.commands.table import paint_for
+from app.chat.gate import clean, one_line
+from app.commands.models_text import details, hidden_lines, left_out_lines, tables
+from app.commands.status import StatusLine
+from app.commands.table import paint_for, width_of
 from app.config.fields import nearest, shown
 from app.config.file import read_settings, settings_path
 from app.errors import SpecchatError
@@ -48,13 +48,12 @@ def main(arguments: Sequence[str]) -> int:
     # os.path answers for any name; pathlib raises for some.
     path = os.path.expanduser(options.name) if options.name else ""
     named = Path(path) if path and os.path.isfile(path) else None
-    listing = _looked(options.folder, named, options.here)
+    listing = _find_models(options.folder, named, options.here)
     if listing.fault:
-        said = f"{clean(listing.fault)} It is left aside: the list is of the catalogue that specchat has."
-        print(f"specchat: {' '.join(said.split())}", file=sys.stderr)
+        print(f"specchat: {one_line(listing.fault)} Only the built-in catalogue is used.", file=sys.stderr)
     chosen = listing.rows
     if options.name is not None:
-        chosen = _called(listing, options.name, named)
+        chosen = _named(listing, options.name, named)
     elif not options.all:
         chosen = tuple(row for row in chosen if row.problem is None)
     if options.json:
@@ -62,25 +61,28 @@ def main(arguments: Sequence[str]) -> int:
         unusable = [asdict(each) for each in listing.unusable]
         print(json.dumps({"models": shown_rows, "left_out": unusable, "fault": listing.fault}, indent=2))
         return 0
-    terminal = sys.stdout.isatty()
-    width = shutil.get_terminal_size().columns if terminal else None
-    paint = paint_for(sys.stdout)
+    width, paint = width_of(sys.stdout), paint_for(sys.stdout)
     if options.name is not None and len(chosen) == 1:
         lines = details(chosen[0], width, paint)
     else:
         lines = tables(chosen, width, paint)
         hidden = len(listing.unusable) + len(listing.rows) - len(chosen)
         if options.all:
-            lines += passed_lines(listing, width, paint)
+            lines += left_out_lines(listing, width, paint)
         elif options.name is None and hidden:
-            lines += ["", *hidden_lines(hidden, width, paint)]
+            lines += hidden_lines(hidden, width, paint)
     print("\n".join(lines))
     return 0
 
 
-def _looked(folders: Sequence[Path], named: Path | None, here_only: bool) -> Listing:
+def _find_models(folders: Sequence[Path], named: Path | None, here_only: bool) -> Listing:
     own = [Path(folder) for folder in read_settings(settings_path()).model.draft_folders]
-    progress = _Progress(sys.stderr.isatty())
+    line = StatusLine()
+
+    def report(done: int, total: int) -> None:
+        if done < total:
+            line.show(f"reading models: {done} of {total}")
+
     try:
         return look(
             [*own, *folders],
@@ -89,36 +91,16 @@ def _looked(folders: Sequence[Path], named: Path | None, here_only: bool) -> Lis
             named=named,
             here_only=here_only,
             copies=cpu_copies(),
-            report=progress.show,
+            report=report,
         )
     finally:
-        progress.end()
+        line.clear()
 
 
-class _Progress:
-    """A line that says how many files were read, on a terminal, where that takes a while."""
-
-    def __init__(self, terminal: bool) -> None:
-        self._terminal = terminal
-        self._width = 0
-
-    def show(self, done: int, total: int) -> None:
-        """So many of all files are read."""
-        if self._terminal and done < total:
-            line = f"reading models: {done} of {total}"
-            print(f"\r{line}", end="", file=sys.stderr, flush=True)
-            self._width = len(line)
-
-    def end(self) -> None:
-        """Take the line away."""
-        if self._width:
-            print(f"\r{' ' * self._width}\r", end="", file=sys.stderr, flush=True)
-
-
-def _called(listing: Listing, name: str, path: Path | None) -> tuple[ModelRow, ...]:
+def _named(listing: Listing, name: str, path: Path | None) -> tuple[ModelRow, ...]:
     """The model of that name or path, else all whose names hold each of its words.
 
-    Raises SpecchatError where there is none, with the reason where the name is of a file that was left out.
+    Raises SpecchatError where there is none; for a file that was left out the error says why.
     """
     rows = listing.rows
     if path is not None:

@@ -1,12 +1,12 @@
-"""What `specchat models` prints of its rows: the tables, and the page of one model."""
+"""What `specchat models` prints: the tables, and the page of one model."""
 
 from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from app.chat.gate import clean
-from app.commands.table import Column, Paint, lines_of
+from app.chat.gate import one_line
+from app.commands.table import Paint, TableColumn, table
 from app.models.memory_words import kind_in_words
 from app.models.pull import readable
 from app.models.row import Listing, ModelRow, readable_context, readable_count
@@ -18,79 +18,63 @@ _NOTHING_HERE = (
     "files is looked through with --folder DIR."
 )
 
+_HERE: Sequence[TableColumn[ModelRow]] = (
+    TableColumn("NAME", lambda row: row.name, narrowest=32),
+    TableColumn("QUANT", lambda row: row.quantisation or "", 7),
+    TableColumn("CONTEXT", lambda row: _context(row), 6, right=True),
+    TableColumn(
+        "PARAMS", lambda row: readable_count(row.parameters) if row.parameters else "", 4, right=True
+    ),
+    TableColumn("ARCH", lambda row: row.architecture or "", 3),
+    TableColumn("SIZE", lambda row: readable(row.size), 9, right=True),
+    TableColumn("FITS", lambda row: "cannot chat" if row.problem else _fits(row), 8),
+    TableColumn("WHERE", lambda row: row.origin, 5),
+    TableColumn("DRAFTS", lambda row: _drafts(row), 3),
+    TableColumn("MEMORY", lambda row: row.memory_kind or "", 2),
+    TableColumn("LICENCE", lambda row: row.licence or "", 1),
+)
+_TO_DOWNLOAD: Sequence[TableColumn[ModelRow]] = (
+    TableColumn("NAME", lambda row: row.name),
+    TableColumn("QUANT", lambda row: row.quantisation or "", 6),
+    TableColumn("SIZE", lambda row: readable(row.missing), 9, right=True),
+    TableColumn("FITS", lambda row: _fits(row), 8),
+    TableColumn("DRAFT", lambda row: row.partner.words if row.partner else "", 5, narrowest=16),
+    TableColumn("CHECKED", lambda row: "no" if row.unverified else "yes", 4),
+    TableColumn("MEMORY", lambda row: row.memory_kind or "", 2),
+    TableColumn("LICENCE", lambda row: row.licence or "", 3),
+)
+
 
 def tables(rows: Sequence[ModelRow], width: int | None, paint: Paint) -> list[str]:
-    """What is here, and what can be downloaded, each as a table of its own."""
+    """What is on this disk, and what can be downloaded, each in a table of its own."""
     here = [row for row in rows if row.path]
     others = [row for row in rows if not row.path]
     lines: list[str] = []
     if here:
-        lines += _table(_columns_here(here), width, paint)
+        lines += _table(here, _HERE, width, paint)
     elif others:
-        lines += textwrap.wrap(_NOTHING_HERE, width) if width else [_NOTHING_HERE]
+        lines += _wrap(_NOTHING_HERE, width)
     else:
         lines.append("No model is on this disk yet: specchat models lists those that can be downloaded.")
     if others:
         lines += ["", paint.bold("To download, with specchat pull NAME")]
-        lines += _table(_columns_catalogue(others), width, paint)
+        lines += _table(others, _TO_DOWNLOAD, width, paint)
     return lines
 
 
-def _table(columns: Sequence[Column], width: int | None, paint: Paint) -> list[str]:
-    first, *rest = lines_of(columns, width)
-    return [paint.quiet(first), *rest]
-
-
-def _columns_here(rows: Sequence[ModelRow]) -> list[Column]:
-    def cells(texts: Iterator[str]) -> tuple[str, ...]:
-        return tuple(map(_line, texts))
-
-    return [
-        Column("NAME", cells(row.name for row in rows), narrowest=32),
-        Column("QUANT", cells(row.quantisation or "" for row in rows), 7),
-        Column("CONTEXT", cells(_context(row) for row in rows), 6, right=True),
-        Column("PARAMS", cells(_parameters(row) for row in rows), 4, right=True),
-        Column("ARCH", cells(row.architecture or "" for row in rows), 3),
-        Column("SIZE", cells(readable(row.size) for row in rows), 9, right=True),
-        Column("FITS", cells(_fits(row) for row in rows), 8),
-        Column("WHERE", cells(row.origin for row in rows), 5),
-        Column("DRAFTS", cells(_drafts(row) for row in rows), 3),
-        Column("MEMORY", cells(row.memory_kind or "" for row in rows), 2),
-        Column("LICENCE", cells(row.licence or "" for row in rows), 1),
-    ]
-
-
-def _columns_catalogue(rows: Sequence[ModelRow]) -> list[Column]:
-    def cells(texts: Iterator[str]) -> tuple[str, ...]:
-        return tuple(map(_line, texts))
-
-    return [
-        Column("NAME", cells(row.name for row in rows)),
-        Column("QUANT", cells(row.quantisation or "" for row in rows), 6),
-        Column("SIZE", cells(readable(row.missing) for row in rows), 9, right=True),
-        Column("FITS", cells(row.room.words if row.room else "" for row in rows), 8),
-        Column(
-            "DRAFT",
-            cells(row.partner.words if row.partner else "" for row in rows),
-            5,
-            narrowest=16,
-        ),
-        Column("CHECKED", cells("no" if row.unverified else "yes" for row in rows), 4),
-        Column("MEMORY", cells(row.memory_kind or "" for row in rows), 2),
-        Column("LICENCE", cells(row.licence or "" for row in rows), 3),
-    ]
+def _table(
+    rows: Sequence[ModelRow], columns: Sequence[TableColumn[ModelRow]], width: int | None, paint: Paint
+) -> list[str]:
+    titles, *rest = table(rows, columns, width)
+    return [paint.dim(titles), *rest]
 
 
 def _fits(row: ModelRow) -> str:
-    return "cannot chat" if row.problem else row.room.words if row.room else ""
+    return row.room.words if row.room else ""
 
 
 def _context(row: ModelRow) -> str:
     return readable_context(row.context_length) if row.context_length else ""
-
-
-def _parameters(row: ModelRow) -> str:
-    return readable_count(row.parameters) if row.parameters else ""
 
 
 def _drafts(row: ModelRow) -> str:
@@ -100,30 +84,28 @@ def _drafts(row: ModelRow) -> str:
 
 
 def hidden_lines(count: int, width: int | None, paint: Paint) -> list[str]:
-    """That there are files which no table shows."""
+    """How many files no table shows."""
     files = "1 more file" if count == 1 else f"{count} more files"
-    said = f"{files} cannot be chatted with: specchat models --all says why."
-    return [paint.quiet(line) for line in _wrapped(said, width, "")]
+    text = f"{files} cannot be chatted with: specchat models --all says why."
+    return ["", *(paint.dim(line) for line in _wrap(text, width))]
 
 
-def passed_lines(listing: Listing, width: int | None, paint: Paint) -> list[str]:
-    """Every file that was left out, with the reason."""
+def left_out_lines(listing: Listing, width: int | None, paint: Paint) -> list[str]:
+    """Every file that cannot be chatted with, and why."""
     reasons = [row.problem for row in listing.rows if row.problem]
     reasons += [each.reason for each in listing.unusable]
-    if not reasons:
-        return []
-    lines = ["", paint.bold("Left out")]
+    lines = ["", paint.bold("Left out")] if reasons else []
     for reason in reasons:
-        lines += _wrapped(f"- {_line(reason)}", width, "  ")
+        lines += _wrap(f"- {one_line(reason)}", width, "  ")
     return lines
 
 
 def details(row: ModelRow, width: int | None, paint: Paint) -> list[str]:
     """All that is known of one model, and the command to type next."""
-    lines = [paint.bold(_line(row.name))]
+    lines = [paint.bold(one_line(row.name))]
     for label, text in _facts(row):
-        first, *rest = _wrapped(_line(text), None if width is None else width - _LABEL - 2, "")
-        lines.append(f"  {paint.quiet(label.ljust(_LABEL))}{first}")
+        first, *rest = _wrap(one_line(text), None if width is None else width - _LABEL - 2, "")
+        lines.append(f"  {paint.dim(label.ljust(_LABEL))}{first}")
         lines += [" " * (_LABEL + 2) + line for line in rest]
     return lines
 
@@ -210,14 +192,10 @@ def _quoted(name: str) -> str:
     return f'"{name}"' if any(letter.isspace() for letter in name) else name
 
 
-def _wrapped(text: str, width: int | None, indent: str) -> list[str]:
+def _wrap(text: str, width: int | None, indent: str = "") -> list[str]:
     if width is None:
         return [text]
     width = max(width, _LEAST_WIDTH)
     return textwrap.wrap(
         text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     ) or [""]
-
-
-def _line(text: str) -> str:
-    return " ".join(clean(text).split())

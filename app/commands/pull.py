@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from app.arguments import Parser
 from app.chat.gate import clean
+from app.commands.status import StatusLine
 from app.config.fields import nearest, shown
 from app.errors import SpecchatError
 from app.models.catalogue import Entry, catalogue
@@ -22,7 +23,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = Parser(
         prog="specchat pull",
         description="Download a model and its draft from Hugging Face, into the cache that other programs "
-        "share. A download that was stopped goes on with the same command.",
+        "share. The same command goes on with a download that was stopped.",
         epilog="HF_HOME moves the cache, HF_ENDPOINT names a mirror.",
     )
     parser.add_argument("name", metavar="NAME", help="a name of the catalogue, or org/repo:file.gguf")
@@ -30,37 +31,34 @@ def main(arguments: Sequence[str]) -> int:
     entry, parts = find(name)
     if entry is not None:
         print(f"{entry.name}: licence {clean(entry.licence)}", file=sys.stderr)
-    lines = _Lines(sys.stderr.isatty())
+    reporter = _Reporter()
     try:
-        paths = pull(parts, lines.show, lambda: False)
+        try:
+            paths = pull(parts, reporter.show, lambda: False)
+        finally:
+            reporter.line.end()
     except KeyboardInterrupt:
-        lines.end()
         print(
-            f"Stopped. What has come is kept: specchat pull {clean(name)} goes on from there.",
+            f"Stopped. What was downloaded is kept: specchat pull {clean(name)} goes on from there.",
             file=sys.stderr,
         )
         return 130
     except MissingError as error:
-        lines.end()
-        if entry is not None and entry.unverified:
-            raise MissingError(
-                f"{error} This entry of the catalogue was never checked against the hub: name the file "
-                "yourself, specchat pull org/repo:file.gguf."
-            ) from error
-        raise
-    except SpecchatError:
-        lines.end()
-        raise
-    lines.end()
+        if entry is None or not entry.unverified:
+            raise
+        raise MissingError(
+            f"{error} This entry of the catalogue was never checked against the hub: name the file "
+            "yourself, specchat pull org/repo:file.gguf."
+        ) from error
     for path in paths:
         print(clean(str(path)))
     return 0
 
 
 def find(name: str) -> tuple[Entry | None, tuple[HubFile, ...]]:
-    """What a person named: an entry of the catalogue, if it is one, and its files.
+    """The files of that name, with the catalogue's entry where it has one.
 
-    Raises SpecchatError where it is neither an entry nor a file.
+    Raises SpecchatError for a name that is neither an entry of the catalogue nor a file.
     """
     entries = catalogue()
     entry = entries.get(name)
@@ -77,38 +75,28 @@ def find(name: str) -> tuple[Entry | None, tuple[HubFile, ...]]:
     )
 
 
-class _Lines:
-    """A line of progress for each file: one that changes on a terminal, two that stay elsewhere."""
+class _Reporter:
+    """DownloadProgress of each file: one line that changes on a terminal, otherwise a line for each step."""
 
-    def __init__(self, terminal: bool) -> None:
-        self._terminal = terminal
-        self._file = ""
-        self._doing = ""
-        self._width = 0
+    def __init__(self) -> None:
+        self.line = StatusLine()
+        self._last = ("", "")
 
     def show(self, progress: DownloadProgress) -> None:
-        """Tell how far it is."""
-        if self._file and progress.file != self._file:
-            self.end()
-        if self._terminal:
-            line = progress_line(progress, shutil.get_terminal_size().columns - 1)
-            # No escape codes: what the line before leaves over is written over with spaces.
-            print(f"\r{line.ljust(self._width)}", end="", file=sys.stderr, flush=True)
-            self._width = len(line)
-        elif (progress.file, progress.doing) != (self._file, self._doing):
+        """Print how far the file is."""
+        step = progress.file, progress.doing
+        if progress.file != self._last[0]:
+            self.line.end()
+        if sys.stderr.isatty():
+            self.line.show(progress_line(progress, shutil.get_terminal_size().columns - 1))
+        elif step != self._last:
             size = f", {readable(progress.total)}" if progress.total else ""
             print(f"{progress.doing} {clean(progress.file)}{size}", file=sys.stderr, flush=True)
-        self._file, self._doing = progress.file, progress.doing
-
-    def end(self) -> None:
-        """Leave the line that changes as it is."""
-        if self._terminal and self._file:
-            print(file=sys.stderr)
-        self._file, self._width = "", 0
+        self._last = step
 
 
 def progress_line(progress: DownloadProgress, columns: int) -> str:
-    """How far a file is, in a line that fits: what it is, share, bytes, rate, time left."""
+    """File, share, bytes, rate and time left in a line that fits."""
     total, done = progress.total, progress.done
     said = [f"{100 * done // total:3} %  {readable(done)} of {readable(total)}"] if total else []
     if progress.doing == "waiting":

@@ -1,27 +1,18 @@
-"""`specchat remove`: take a model's files off this disk, save those that another model needs."""
+"""`specchat remove`: delete a model's files, except those that another model needs."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from app.arguments import Parser, ask
 from app.chat.gate import clean
 from app.commands.pull import find
 from app.errors import SpecchatError, UsageError
-from app.models.catalogue import Entry, catalogue
+from app.models.catalogue import catalogue
 from app.models.hub import HubFile, downloaded
 from app.models.pull import readable
 from app.models.removal import remove
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """Which files go, and which stay for the models that need them, by name."""
-
-    going: tuple[HubFile, ...]
-    staying: tuple[tuple[HubFile, tuple[str, ...]], ...]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -37,52 +28,46 @@ def main(arguments: Sequence[str]) -> int:
     _, parts = find(options.name)
     here = [part for part in parts if downloaded(part) is not None]
     if not here:
-        # What a stopped download left is nothing that anybody has to be asked about.
+        # A part of a download is nothing that anybody has to be asked about.
         freed = sum(map(remove, parts))
         if not freed:
             raise SpecchatError(
                 f"{options.name} is not in the cache of Hugging Face: there is nothing to remove."
             )
-        print(f"Removed a download that was not whole; {readable(freed)} freed.", file=sys.stderr)
+        print(f"Removed an unfinished download; {readable(freed)} freed.", file=sys.stderr)
         return 0
-    plan = plan_of(here, [entry for entry in catalogue().values() if _is_here(entry)], parts)
-    for part, names in plan.staying:
-        print(f"{clean(part.file)} stays: {clean(', '.join(names))} uses it.", file=sys.stderr)
-    if not plan.going:
+    users = _users(parts)
+    for part in here:
+        if names := users.get(_key(part)):
+            print(f"{clean(part.file)} stays: {clean(', '.join(names))} uses it.", file=sys.stderr)
+    unused = [part for part in here if _key(part) not in users]
+    if not unused:
         return 0
-    listed = ", ".join(f"{clean(part.file)} ({readable(_bytes(part))})" for part in plan.going)
+    listed = ", ".join(f"{clean(part.file)} ({readable(_bytes(part))})" for part in unused)
     if not options.yes and not ask(f"Remove {listed}?"):
         raise UsageError("Nothing was removed: agree, or give --yes.")
-    freed = sum(map(remove, plan.going))
+    freed = sum(map(remove, unused))
     print(f"Removed {listed}; {readable(freed)} freed.", file=sys.stderr)
     return 0
 
 
-def plan_of(here: Sequence[HubFile], present: Iterable[Entry], named: Sequence[HubFile]) -> Plan:
-    """Which of the files `here` go when the files `named` are to be removed.
+def _users(parts: Sequence[HubFile]) -> dict[tuple[str, str], list[str]]:
+    """The names of the models on this disk that need each file.
 
-    present: the entries whose files are all on the disk. One that has these very files is the same model
-    under another name, and keeps none.
+    An entry of the catalogue with exactly these parts is the same model under another name: it needs none.
     """
-    own = {_key(part) for part in named}
+    own = set(map(_key, parts))
     users: dict[tuple[str, str], list[str]] = {}
-    for entry in present:
-        keys = {_key(part) for part in entry.parts}
-        if keys != own:
+    for entry in catalogue().values():
+        keys = set(map(_key, entry.parts))
+        if keys != own and all(downloaded(part) is not None for part in entry.parts):
             for key in keys:
                 users.setdefault(key, []).append(entry.name)
-    return Plan(
-        tuple(part for part in here if _key(part) not in users),
-        tuple((part, tuple(users[_key(part)])) for part in here if _key(part) in users),
-    )
+    return users
 
 
 def _key(part: HubFile) -> tuple[str, str]:
     return part.repository, part.file
-
-
-def _is_here(entry: Entry) -> bool:
-    return all(downloaded(part) is not None for part in entry.parts)
 
 
 def _bytes(part: HubFile) -> int:

@@ -1,17 +1,13 @@
-"""Every check, in the order of the report. Each stands on its own: none hides another."""
+"""Every check, in the order of the report. No fault keeps another check from being made."""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
 from app.config.values import LoadSettings
-from app.doctor.check import Check
 from app.doctor.disk import (
-    Folders,
     catalogue_check,
     chats_check,
     folder_checks,
@@ -32,18 +28,18 @@ from app.doctor.engine import (
     rewind_check,
     threads_check,
 )
-from app.doctor.facts import AnswerFacts, BuildFacts
+from app.doctor.facts import Answer, Installation, ask_answer, ask_installation
 from app.doctor.hardware import graphics_cards
-from app.doctor.host import Host, this_host
-from app.doctor.native import ask_answer, ask_build
+from app.doctor.install import Host, this_host
 from app.doctor.packages import packages_check, python_check
-from app.doctor.terminal import Terminal, terminal_checks
+from app.doctor.report import Check
+from app.doctor.terminal import terminal_checks, this_terminal
 from app.models.memory import system_memory
 
 
 def run_checks(quick: bool, model: str | None = None) -> Iterator[Check]:
-    """The checks of this machine, each as soon as it is done. quick: no model is loaded. model: one to try in
-    place of the bundled one, by name or path."""
+    """The checks of this machine, each as soon as it is made. quick: load no model. model: name or path of
+    one to try in place of the bundled one."""
     host = this_host()
     folders = folders_of(os.environ)
     settings_line, settings = settings_check(folders.settings)
@@ -53,17 +49,20 @@ def run_checks(quick: bool, model: str | None = None) -> Iterator[Check]:
     yield memory_check(system_memory())
     yield from terminal_checks(this_terminal())
     yield settings_line
-    yield from disk_checks(folders)
+    yield from folder_checks(folders)
+    yield catalogue_check()
+    yield chats_check(folders.data / "sessions.db")
+    yield learned_check(folders.cache / "knowledge.json")
 
 
 def engine_checks(
     host: Host, settings: LoadSettings, quick: bool, model: str | None = None
 ) -> Iterator[Check]:
-    """What hangs on llama.cpp; its own line only where it cannot be loaded. model: as `run_checks` has it."""
+    """What depends on llama.cpp; where it cannot be loaded, only that. model: as in `run_checks`."""
     name = model or settings.name
-    facts = ask_build(name)
+    facts = ask_installation(name)
     yield build_check(facts, host, cpu_flags(Path("/")))
-    if not isinstance(facts, BuildFacts):
+    if not isinstance(facts, Installation):
         return
     yield gpu_check(facts, graphics_cards(), gpu_libraries(library_folder()), host)
     yield threads_check(facts, settings.threads)
@@ -73,29 +72,5 @@ def engine_checks(
         return
     answer = ask_answer(Path(facts.model) if model else None)
     yield answer_check(answer, host)
-    if model and isinstance(answer, AnswerFacts):
+    if model and isinstance(answer, Answer):
         yield rewind_check(answer)
-
-
-def disk_checks(folders: Folders) -> Iterator[Check]:
-    """What is kept on the disk, but for the settings."""
-    yield from folder_checks(folders)
-    yield catalogue_check()
-    yield chats_check(folders.data / "sessions.db")
-    yield learned_check(folders.cache / "measurements.json")
-
-
-def this_terminal() -> Terminal:
-    """Where this runs; nothing is asked of it. A report that goes into a pipe is still about the terminal
-    that it was asked for in."""
-    streams = [each for each in (sys.stdin, sys.stdout, sys.stderr) if each is not None and each.isatty()]
-    size = None
-    for stream in streams:
-        with suppress(OSError):
-            size = size or os.get_terminal_size(stream.fileno())
-    return Terminal(
-        environment=os.environ,
-        interactive=bool(streams),
-        size=(size.columns, size.lines) if size and size.columns and size.lines else None,
-        system=sys.platform,
-    )

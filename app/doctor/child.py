@@ -1,4 +1,4 @@
-"""The process that loads llama.cpp for the doctor, and may die of it: one question, one answer.
+"""The process that loads llama.cpp for the doctor, and may die of it. It answers one question.
 
 The answer goes out as a frame on file descriptor 1, which native code cannot write to meanwhile.
 """
@@ -13,94 +13,70 @@ from itertools import cycle, islice
 from pathlib import Path
 from statistics import median
 
-from app.doctor.facts import AnswerFacts, BuildFacts, DeviceFacts, Refused
+from app.doctor.facts import Answer, Installation, Refused
 from app.errors import SpecchatError
 from app.process.frames import write_frame
 
 _PROMPT = "The harbour was quiet that morning, and the keeper of the light"
 _TOKENS = 16
 _CONTEXT = 128
-# Rewinds that are made, how deep, and how many tokens each takes back.
+# How many rewinds are made, how deep, and how many tokens each takes back.
 _REWINDS, _DEPTH, _REJECTED = 7, 64, 4
 
-# Each under the names that C and the C++ compilers of Linux and macOS, and of Windows, export it by.
-HEAD_FUNCTIONS = (
-    ("llama_get_embeddings",),
-    ("llama_get_embeddings_ith",),
-    ("llama_batch_ext_init",),
-    ("llama_process",),
-    ("llama_model_n_layer_nextn",),
-    (
-        "llama_set_embeddings_layer_inp",
-        "_Z30llama_set_embeddings_layer_inpP13llama_contextjb",
-        "?llama_set_embeddings_layer_inp@@YAXPEAUllama_context@@I_N@Z",
-    ),
-    (
-        "llama_get_embeddings_layer_inp",
-        "_Z30llama_get_embeddings_layer_inpP13llama_contextj",
-        "?llama_get_embeddings_layer_inp@@YAPEAMPEAUllama_context@@I@Z",
-    ),
-    (
-        "llama_set_embeddings_nextn",
-        "_Z26llama_set_embeddings_nextnP13llama_contextbb",
-        "?llama_set_embeddings_nextn@@YAXPEAUllama_context@@_N1@Z",
-    ),
-    (
-        "llama_get_embeddings_nextn_ith",
-        "_Z30llama_get_embeddings_nextn_ithP13llama_contexti",
-        "?llama_get_embeddings_nextn_ith@@YAPEAMPEAUllama_context@@H@Z",
-    ),
-    (
-        "llama_model_target_layer_ids",
-        "_Z28llama_model_target_layer_idsPK11llama_model",
-        "?llama_model_target_layer_ids@@YAPEBHPEBUllama_model@@@Z",
-    ),
+# What heads read hidden states with. For C++ functions: how the compilers of Linux and macOS, and of Windows,
+# write their parameters into the names that a library exports.
+_C_FUNCTIONS = (
+    "llama_get_embeddings",
+    "llama_get_embeddings_ith",
+    "llama_batch_ext_init",
+    "llama_process",
+    "llama_model_n_layer_nextn",
 )
+_CPP_FUNCTIONS = (
+    ("llama_set_embeddings_layer_inp", "P13llama_contextjb", "YAXPEAUllama_context@@I_N@Z"),
+    ("llama_get_embeddings_layer_inp", "P13llama_contextj", "YAPEAMPEAUllama_context@@I@Z"),
+    ("llama_set_embeddings_nextn", "P13llama_contextbb", "YAXPEAUllama_context@@_N1@Z"),
+    ("llama_get_embeddings_nextn_ith", "P13llama_contexti", "YAPEAMPEAUllama_context@@H@Z"),
+    ("llama_model_target_layer_ids", "PK11llama_model", "YAPEBHPEBUllama_model@@@Z"),
+)
+HEAD_FUNCTIONS = {
+    **{name: (name,) for name in _C_FUNCTIONS},
+    **{name: (name, f"_Z{len(name)}{name}{one}", f"?{name}@@{other}") for name, one, other in _CPP_FUNCTIONS},
+}
+"""The names that a function may be exported by."""
 
 
 def main() -> None:
-    """Answer the arguments "build NAME" or "answer PATH"; the name or path may be empty."""
+    """Answer the arguments "installation NAME" or "answer PATH"; the name or path may be empty."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     question, name = sys.argv[1:]
     try:
-        answer = build(name or None) if question == "build" else reply(name or None)
+        answer = installation(name or None) if question == "installation" else reply(name or None)
     # llama-cpp-python raises RuntimeError for a library that cannot be loaded.
     except (ImportError, OSError, RuntimeError, SpecchatError) as error:
         answer = Refused(str(error))
     write_frame(answers, answer)
 
 
-def build(name: str | None) -> BuildFacts:
+def installation(name: str | None) -> Installation:
     """What is installed, and which file the chat opens for the name in the settings."""
     from app.llama.devices import build_facts, devices, ggml
     from app.llama.layouts import amx
     from app.llama.threads import candidate_threads
     from app.models.locate import find_model
 
-    facts = build_facts()
+    build = build_facts()
     model = problem = ""
     try:
         model = str(find_model(name))
     except SpecchatError as error:
         problem = str(error)
-    return BuildFacts(
-        version=facts.version,
-        backends=facts.backends,
-        gpu_offload=facts.gpu_offload,
-        cpu_features=facts.cpu_features,
-        devices=tuple(
-            DeviceFacts(each.name, each.description, each.kind, each.free, each.total) for each in devices()
-        ),
-        threads=candidate_threads(),
-        missing=tuple(names[0] for names in HEAD_FUNCTIONS if not any(map(ggml, names))),
-        model=model,
-        problem=problem,
-        amx=amx().fault or "",
-    )
+    missing = tuple(name for name, names in HEAD_FUNCTIONS.items() if not any(map(ggml, names)))
+    return Installation(build, devices(), candidate_threads(), missing, model, problem, amx=amx().fault or "")
 
 
-def reply(path: str | None) -> AnswerFacts | Refused:
+def reply(path: str | None) -> Answer | Refused:
     """Load that model, by default the bundled one, and decode a few tokens."""
     import numpy as np
 
@@ -134,7 +110,7 @@ def reply(path: str | None) -> AnswerFacts | Refused:
             reject(context, tokens, _DEPTH + number % PLACES, _REJECTED, _REJECTED).cost
             for number in range(_REWINDS)
         ]
-        return AnswerFacts(
+        return Answer(
             file.name,
             loaded - started,
             _TOKENS,

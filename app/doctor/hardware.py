@@ -1,4 +1,4 @@
-"""The graphics cards of a machine, as the system's own files tell them, whatever is installed."""
+"""The graphics cards of a machine, by the system's own files: no driver has to be installed."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ _ADAPTERS = r"SYSTEM\CurrentControlSet\Control\Class\{4d36e968-e325-11ce-bfc1-08
 class Card:
     """A graphics card.
 
-    integrated: it is part of the processor. reachable: its driver answers here, which it may not do in a
-    container. driver: version of NVIDIA's driver, or of ROCm; () where it is not known.
+    integrated: it is part of the processor. reachable: its driver can be used here, unlike in some
+    containers. driver: version of NVIDIA's driver, or of ROCm; () where it is not known.
     """
 
     vendor: Vendor
@@ -40,7 +40,7 @@ class Card:
 @dataclass(frozen=True, slots=True)
 class Adapter:
     """A display adapter in the registry of Windows. identity: such as PCI\\VEN_10DE&DEV_2684. memory: bytes,
-    0 where it does not say."""
+    0 where it is not known."""
 
     identity: str
     name: str
@@ -92,20 +92,12 @@ class _Device:
 
 
 def _pci(root: Path) -> Iterator[_Device]:
-    """Display devices, each once: a server's card without a screen is on the bus only."""
-    seen: set[str] = set()
-    screens = sorted((root / "sys/class/drm").glob("card*/device"))
-    for folder in (*screens, *sorted((root / "sys/bus/pci/devices").glob("*"))):
+    """Display devices on the bus."""
+    for folder in sorted((root / "sys/bus/pci/devices").glob("*")):
         vendor = _VENDORS.get(_read(folder / "vendor").removeprefix("0x").lower())
-        kind = _read(folder / "class")
-        if vendor is None or not (kind.startswith(_DISPLAY_CLASS) or (folder in screens and not kind)):
-            continue
-        slot = re.search(r"^PCI_SLOT_NAME=(\S+)$", _read(folder / "uevent"), re.MULTILINE)
-        name = slot[1] if slot else folder.name if folder not in screens else str(folder)
-        if name not in seen:
-            seen.add(name)
+        if vendor and _read(folder / "class").startswith(_DISPLAY_CLASS):
             memory = _read(folder / "mem_info_vram_total")
-            yield _Device(name, vendor, int(memory) if memory.isdecimal() else 0)
+            yield _Device(folder.name, vendor, int(memory) if memory.isdecimal() else 0)
 
 
 def _nvidia(root: Path, devices: Sequence[_Device]) -> Iterator[Card]:
@@ -120,7 +112,7 @@ def _nvidia(root: Path, devices: Sequence[_Device]) -> Iterator[Card]:
     wsl = any("wsl" in path.parts for path in libraries)
     reachable = bool(nodes) or wsl
     listed = [_information(path) for path in sorted((root / "proc/driver/nvidia/gpus").glob("*/information"))]
-    count = len([each for each in devices if each.vendor == "nvidia"])
+    count = sum(each.vendor == "nvidia" for each in devices)
     names = listed or ["NVIDIA GPU"] * (count or len(nodes) or int(bool(told) or wsl))
     version = _version(told, r"\b(\d{3,}\.\d[\d.]*)\b") or _version(
         _read(root / "sys/module/nvidia/version"), r"^(\d+\.[\d.]+)"

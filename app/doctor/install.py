@@ -1,13 +1,16 @@
-"""How llama-cpp-python is installed for a graphics card: a wheel where there is one, else its source."""
+"""What to type to install: packages into this Python, and llama-cpp-python for a graphics card."""
 
 from __future__ import annotations
 
+import importlib.util
+import platform
 import re
+import shlex
+import sys
 from dataclasses import dataclass
+from importlib import metadata
 
 from app.doctor.hardware import Card
-from app.doctor.host import Host
-from app.doctor.packages import required
 
 _INDEX = "https://abetlen.github.io/llama-cpp-python/whl/"
 _PACKAGE = "llama-cpp-python"
@@ -20,6 +23,57 @@ _BEFORE_TURING = re.compile(
     r"\b(GTX (9|10)\d\d|GT (7|10)\d\d|TITAN (X|V)|[PV]100|[PM]\d\d?|MX[1-3]\d\d|(Quadro )?[GP]V?\d{3,4})\b",
     re.IGNORECASE,
 )
+
+
+_REQUIREMENT = re.compile(r"([\w.-]+)>=([\d.]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """python: its version. system: as sys.platform has it. machine: as platform.machine() has it. install:
+    the command that installs packages into that Python."""
+
+    python: tuple[int, ...]
+    system: str
+    machine: str
+    install: str
+
+
+def this_host() -> Host:
+    """What this runs on."""
+    return Host(
+        python=tuple(sys.version_info[:3]),
+        system=sys.platform,
+        machine=platform.machine(),
+        install=install_command(sys.executable, sys.platform, importlib.util.find_spec("pip") is not None),
+    )
+
+
+def install_command(executable: str, system: str, pip: bool) -> str:
+    """What installs into that Python. pip: whether it has pip; environments made by uv have none."""
+    if system == "win32":
+        quoted = f'"{executable}"' if " " in executable else executable
+        # PowerShell runs what is quoted only after an ampersand.
+        call = f"& {quoted}" if " " in executable else quoted
+    else:
+        quoted = call = shlex.quote(executable)
+    return f"{call} -m pip install" if pip else f"uv pip install --python {quoted}"
+
+
+def requirements() -> list[tuple[str, str]]:
+    """The packages that specchat needs, each with its least version."""
+    try:
+        listed = metadata.requires("specchat") or []
+    except metadata.PackageNotFoundError:
+        return []
+    found = (_REQUIREMENT.match(each) for each in listed if "extra ==" not in each)
+    return [(match[1], match[2]) for match in found if match]
+
+
+def required(name: str) -> str:
+    """A package with its least version, quoted for a shell."""
+    least = dict(requirements()).get(name)
+    return f'"{name}>={least}"' if least else name
 
 
 @dataclass(frozen=True, slots=True)

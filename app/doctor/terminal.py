@@ -1,19 +1,16 @@
-"""What the terminal can do, by what it says of itself in the environment: it is asked nothing."""
+"""What the terminal can do, judged by its environment variables: nothing is written to it."""
 
 from __future__ import annotations
 
+import os
 import shutil
+import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
 
-from app.doctor.check import Check
+from app.doctor.report import Check, ok, warning
 
-Colours: TypeAlias = Literal["none", "16", "256", "truecolour"]
-
-# Below the first the chat shows nothing, and the second is comfortable: columns and rows.
-_SMALLEST = (48, 14)
-_COMFORTABLE = (80, 24)
 # Clipboard tools, with the variable that says that there is a display for them.
 _TOOLS = (
     ("wl-copy", "WAYLAND_DISPLAY"),
@@ -22,12 +19,30 @@ _TOOLS = (
     ("pbcopy", ""),
     ("clip.exe", ""),
 )
-_WORDS: dict[Colours, str] = {
-    "none": "no colours",
-    "16": "16 colours",
-    "256": "256 colours",
-    "truecolour": "all colours",
-}
+_TRUECOLOUR = 1 << 24
+
+
+@dataclass(frozen=True, slots=True)
+class TerminalFacts:
+    """Where specchat runs. interactive: there is a terminal. size: columns and rows, None where it is not
+    known. system: as sys.platform has it."""
+
+    environment: Mapping[str, str]
+    interactive: bool
+    size: tuple[int, int] | None
+    system: str
+    which: Callable[[str], str | None] = shutil.which
+
+
+def this_terminal() -> TerminalFacts:
+    """The terminal that this was typed in, even if the report goes into a pipe."""
+    streams = [each for each in (sys.stdin, sys.stdout, sys.stderr) if each is not None and each.isatty()]
+    size = None
+    for stream in streams:
+        with suppress(OSError):
+            size = size or os.get_terminal_size(stream.fileno())
+    known = (size.columns, size.lines) if size and size.columns and size.lines else None
+    return TerminalFacts(os.environ, bool(streams), known, sys.platform)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,18 +57,6 @@ class Program:
     keys_advice: str = ""
     copy_command: str = ""
     keys_command: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Terminal:
-    """Where specchat runs. interactive: there is a terminal. size: columns and rows, None where
-    there is no terminal. system: as sys.platform has it."""
-
-    environment: Mapping[str, str]
-    interactive: bool
-    size: tuple[int, int] | None
-    system: str
-    which: Callable[[str], str | None] = shutil.which
 
 
 _TMUX = Program(
@@ -101,14 +104,11 @@ _BY_VARIABLE = {
 }
 
 
-def terminal_checks(terminal: Terminal) -> list[Check]:
-    """Colours, window, clipboard, keyboard and character set of the terminal; the first line says where
-    there is none."""
+def terminal_checks(terminal: TerminalFacts) -> list[Check]:
+    """Colours, window, clipboard, keyboard and character set of the terminal, if there is one."""
     if not terminal.interactive:
-        return [
-            Check("terminal", "ok", "none here: the chat needs one, specchat -p does not"),
-            encoding_check(terminal),
-        ]
+        here = ok("terminal", "none here: the chat needs one, specchat -p does not")
+        return [here, encoding_check(terminal)]
     program = program_of(terminal.environment)
     return [
         colours_check(terminal, program),
@@ -135,101 +135,86 @@ def program_of(environment: Mapping[str, str]) -> Program:
     return known[0] if known else Program(name or term or "a terminal that does not say its name")
 
 
-def colours_of(environment: Mapping[str, str], system: str) -> Colours:
-    """How many colours are sent to this terminal."""
+def colours_of(environment: Mapping[str, str], system: str) -> int:
+    """How many colours the chat uses on this terminal."""
     term = environment.get("TERM", "").lower()
     if term in ("dumb", "unknown"):
-        return "none"
-    if environment.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit"):
-        return "truecolour"
-    if system == "win32":
-        return "truecolour"
+        return 0
+    if system == "win32" or environment.get("COLORTERM", "").strip().lower() in ("truecolor", "24bit"):
+        return _TRUECOLOUR
     if term.endswith(("256color", "kitty")):
-        return "256"
-    return "16" if term else "none"
+        return 256
+    return 16 if term else 0
 
 
-def colours_check(terminal: Terminal, program: Program) -> Check:
-    """The colours that the terminal has, and those that it is sent."""
+def colours_check(terminal: TerminalFacts, program: Program) -> Check:
+    """The colours that the terminal has, and those that the chat uses."""
     colours = colours_of(terminal.environment, terminal.system)
-    finding = f"{program.name}, {_WORDS[colours]}"
+    words = {0: "no colours", _TRUECOLOUR: "all colours"}.get(colours, f"{colours} colours")
+    finding = f"{program.name}, {words}"
     term = terminal.environment.get("TERM", "")
     if terminal.system != "win32" and term.lower() in ("", "dumb", "unknown"):
-        return Check(
-            "terminal",
-            "warning",
-            f"TERM is {term!r}, which cannot move the cursor",
-            "Start specchat in a terminal window, or set TERM to what yours is, such as xterm-256color.",
-        )
+        advice = "Start specchat in a terminal window, or set TERM, for example to xterm-256color."
+        return warning("terminal", f"TERM is {term!r}, which cannot move the cursor", advice)
     if terminal.environment.get("NO_COLOR"):
-        return Check("terminal", "ok", f"{finding}; NO_COLOR is set, so the chat is without any")
-    if colours == "16":
-        return Check(
-            "terminal",
-            "warning",
-            finding,
-            'Set theme = "terminal" under [look] in the settings, or COLORTERM=truecolor if yours has all.',
-        )
-    if colours == "256":
-        return Check("terminal", "ok", finding, "If yours has all colours, set COLORTERM=truecolor.")
-    return Check("terminal", "ok", finding)
+        return ok("terminal", f"{finding}; NO_COLOR is set, so the chat uses none")
+    if colours == 16:
+        advice = 'Set theme = "terminal" under [look] in the settings, or COLORTERM=truecolor if it has all.'
+        return warning("terminal", finding, advice)
+    return ok(
+        "terminal", finding, "If it has all colours, set COLORTERM=truecolor." if colours == 256 else ""
+    )
 
 
-def window_check(terminal: Terminal) -> Check:
+def window_check(terminal: TerminalFacts) -> Check:
     """Whether the chat has room."""
     if terminal.size is None:
-        return Check("window", "warning", "its size is not told", "The chat takes it for 80 × 24 cells.")
+        return warning("window", "its size is not known", "The chat takes it for 80 × 24 cells.")
     columns, rows = terminal.size
     finding = f"{columns} × {rows} cells"
-    for (least_columns, least_rows), why in (
-        (_SMALLEST, "Make the window larger: below {} × {} the chat shows nothing."),
-        (_COMFORTABLE, "{} × {} or more shows everything."),
-    ):
-        if columns < least_columns or rows < least_rows:
-            return Check("window", "warning", finding, why.format(least_columns, least_rows))
-    return Check("window", "ok", finding)
+    if columns < 48 or rows < 14:
+        return warning("window", finding, "Make the window larger: below 48 × 14 the chat shows nothing.")
+    if columns < 80 or rows < 24:
+        return warning("window", finding, "80 × 24 or more shows everything.")
+    return ok("window", finding)
 
 
-def clipboard_check(terminal: Terminal, program: Program) -> Check:
-    """How what is copied in the chat reaches the clipboard."""
+def clipboard_check(terminal: TerminalFacts, program: Program) -> Check:
+    """How copied text reaches the clipboard."""
     environment = terminal.environment
     remote = bool(environment.get("SSH_TTY") or environment.get("SSH_CONNECTION"))
     for tool, variable in _TOOLS:
         if not remote and (not variable or environment.get(variable)) and terminal.which(tool):
-            return Check("clipboard", "ok", f"copying uses {tool}")
-    where = " of the machine that you sit at" if remote else ""
+            return ok("clipboard", f"copying uses {tool}")
     if program.copies is False:
         instead = program.copy_advice or "Install xclip or wl-copy; /export writes the chat to a file."
-        return Check("clipboard", "warning", f"{program.name} lets nothing through (OSC 52)", instead)
+        return warning("clipboard", f"{program.name} lets nothing through (OSC 52)", instead)
+    where = " of the machine that you sit at" if remote else ""
     finding = f"through {program.name} (OSC 52) to the clipboard{where}"
     if program.copies:
-        return Check("clipboard", "ok", finding)
-    advice = (program.copy_advice, program.copy_command)
-    return Check("clipboard", "ok", f"{finding}, if it is switched on there", *advice)
+        return ok("clipboard", finding)
+    return ok("clipboard", f"{finding}, if that is switched on", program.copy_advice, program.copy_command)
 
 
 def keyboard_check(program: Program) -> Check:
     """Whether Shift+Enter arrives as such."""
     if program.keys:
-        return Check("keyboard", "ok", f"{program.name} tells Shift+Enter from Enter (kitty protocol)")
+        return ok("keyboard", f"{program.name} tells Shift+Enter from Enter (kitty protocol)")
     known = "may not tell" if program.keys is None else "does not tell"
     advice = program.keys_advice or "Ctrl+J and Alt+Enter begin a new line everywhere."
-    return Check(
-        "keyboard", "ok", f"{program.name} {known} Shift+Enter from Enter", advice, program.keys_command
-    )
+    return ok("keyboard", f"{program.name} {known} Shift+Enter from Enter", advice, program.keys_command)
 
 
-def encoding_check(terminal: Terminal) -> Check:
+def encoding_check(terminal: TerminalFacts) -> Check:
     """Whether text is UTF-8 here."""
     if terminal.system == "win32":
-        return Check("text", "ok", "Unicode")
+        return ok("text", "Unicode")
     variables = ("LC_ALL", "LC_CTYPE", "LANG")
-    variable = next((name for name in variables if terminal.environment.get(name)), None)
-    value = terminal.environment[variable] if variable else ""
+    variable = next((name for name in variables if terminal.environment.get(name)), "")
+    value = terminal.environment.get(variable, "")
     if value.lower().replace("-", "").partition(".")[2].startswith("utf8"):
-        return Check("text", "ok", f"UTF-8 ({variable}={value})")
+        return ok("text", f"UTF-8 ({variable}={value})")
     finding = f"{variable}={value} is not UTF-8" if variable else "no locale is set"
-    command = (
-        f"export {variable or 'LANG'}=C.UTF-8" if terminal.system == "linux" else "export LANG=en_US.UTF-8"
-    )
-    return Check("text", "warning", finding, "Other letters and lines may look broken; type:", command)
+    linux = terminal.system == "linux"
+    command = f"export {variable or 'LANG'}=C.UTF-8" if linux else "export LANG=en_US.UTF-8"
+    return warning("text", finding, "Other letters and lines may look broken; type:", command)

@@ -9,52 +9,18 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal
+from typing import Any
 
 import llama_cpp
 from llama_cpp import _ctypes_extensions, _ggml
 
+from app.llama.facts import BuildFacts, Device, DeviceKind
 from app.llama.native import native_log
 
-Kind = Literal["cpu", "gpu", "integrated", "accelerator"]
-
 # ggml_backend_dev_type
-_KINDS: tuple[Kind, ...] = ("cpu", "gpu", "integrated", "accelerator")
+_KINDS: tuple[DeviceKind, ...] = ("cpu", "gpu", "integrated", "accelerator")
 _SETTING = re.compile(r"^\s*([\w.]+)\s*=\s*(\S+)\s*$")
-
-
-@dataclass(frozen=True, slots=True)
-class Device:
-    """Where layers can be placed. free, total: bytes, 0 where the driver does not tell.
-
-    integrated: a GPU that shares the system's memory. accelerator: helps the CPU, holds no weights.
-    llama.cpp calls all of the system's memory free (Windows excepted): app.models.memory knows better.
-    """
-
-    name: str
-    description: str
-    kind: Kind
-    free: int
-    total: int
-    backend: str
-
-
-@dataclass(frozen=True, slots=True)
-class BuildFacts:
-    """How llama.cpp was built.
-
-    version: of llama-cpp-python. backends: such as "CPU", "CUDA", "Metal". cpu_features: what the
-    CPU's code uses here, such as "AVX2". system_info: llama.cpp's own line on all of it.
-    """
-
-    version: str
-    backends: tuple[str, ...]
-    gpu_offload: bool
-    rpc: bool
-    cpu_features: tuple[str, ...]
-    system_info: str
 
 
 def devices() -> tuple[Device, ...]:

@@ -19,7 +19,7 @@ from app.assembly.machine import memory_of
 from app.config.values import LoadSettings
 from app.llama import model as model_module
 from app.llama.context import Context
-from app.llama.devices import Device
+from app.llama.facts import Device
 from app.llama.model import MemoryShort, Model
 from app.llama.settings import ContextSettings, FlashAttention, ModelSettings
 from app.measurements import measurements_file

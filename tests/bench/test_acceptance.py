@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 
 from app.bench.acceptance import (
-    Bench,
     Counts,
     FirstToken,
-    Reply,
+    MeasuredReply,
     block_accepted,
     compared_accepted,
     first_token,
     intervals,
     means,
+    passes_of,
     shares,
     token_accepted,
 )
@@ -109,8 +109,10 @@ def test_a_draft_that_is_the_target_is_accepted_whole_and_compared_by_chance(see
     assert first_token(q[0], p[0]).compared_sampled == pytest.approx(float((q[0].probabilities ** 2).sum()))
 
 
-def reply(category: str, *counts: tuple[float, float, float, float]) -> Reply:
-    return Reply(category, tuple(Counts(*each) for each in counts), (FirstToken(1, 0.5, 0.5),) * len(counts))
+def reply(category: str, *counts: tuple[float, float, float, float]) -> MeasuredReply:
+    return MeasuredReply(
+        category, tuple(Counts(*each) for each in counts), (FirstToken(1, 0.5, 0.5),) * len(counts)
+    )
 
 
 def test_shares_are_of_all_drafted_tokens_together() -> None:
@@ -149,8 +151,7 @@ def contexts(tiny_path: Path, tiny_draft_path: Path) -> Iterator[tuple[Context, 
 def passes(
     target: Context, draft: Context, k: int, prompt: Sequence[int] = PROMPT
 ) -> list[tuple[Counts, FirstToken]]:
-    bench = Bench(target, Draft(draft), Sampling(), k)
-    return list(bench.passes(prompt, 60, np.random.default_rng(1)))
+    return list(passes_of(target, Draft(draft), Sampling(), k, prompt, 60, np.random.default_rng(1)))
 
 
 def test_the_target_as_its_own_draft_is_accepted_whole(contexts: tuple[Context, Context, Context]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.bench.busy import DEFAULTS, SPECCHAT, Reply, TimedEngine, busy, environment, summarised
+from app.bench.busy import DEFAULTS, SPECCHAT, BusyReply, TimedEngine, busy, environment, medians
 from app.errors import SpecchatError
 
 
@@ -53,8 +53,8 @@ def test_what_a_person_has_set_for_openmp_is_not_measured(monkeypatch: pytest.Mo
 def test_ratios_are_taken_within_a_round() -> None:
     """Lost otherwise: a machine that was slower in one round shows as a loss or a gain."""
     made = [
-        Reply(number, side, "plain", load, drift * speed)
-        for number, drift in enumerate((1.0, 0.25, 3.0))
+        BusyReply(side, "plain", load, drift * speed)
+        for drift in (1.0, 0.25, 3.0)
         for side, load, speed in (
             (SPECCHAT, 0, 190.0),
             (SPECCHAT, 1, 95.0),
@@ -62,7 +62,7 @@ def test_ratios_are_taken_within_a_round() -> None:
             (DEFAULTS, 1, 2.0),
         )
     ]
-    rows = {(row.side, row.busy): row for row in summarised(made)}
+    rows = {(row.side, row.busy): row for row in medians(made)}
     assert rows[SPECCHAT, 1].of_idle == pytest.approx(0.5)
     assert rows[SPECCHAT, 0].of_defaults == pytest.approx(0.95)
     assert rows[DEFAULTS, 1].of_idle == pytest.approx(0.01)

@@ -12,9 +12,9 @@ from xml.etree import ElementTree
 import pytest
 
 from app.assembly.assembly import Assembly
-from app.bench.comparer import Case, Comparer, Run, Terms, reports
+from app.bench.comparer import ComparedReply, Comparer, reports
 from app.config.values import LoadSettings
-from app.engine.events import Tally
+from app.engine.events import Request, Tally
 from app.engine.settings import Sampling
 from app.process.events import Compared, Divergence
 from app.process.report_text import as_text, verdict
@@ -24,24 +24,26 @@ from tests.tiny import write_tiny
 from tests.tui.engine import finished
 
 ALL = ("off", "lookup", "draft", "skip", "auto")
-TERMS = Terms(Sampling(temperature=0.0), seed=7, tokens=8, k=None)
+REQUEST = Request((), Sampling(temperature=0.0), seed=7, max_tokens=8)
 ONE = finished([])
 
 
-def run(number: int, case: int, name: str, tokens: int, seconds: float, parting: bool = False) -> Run:
+def run(
+    number: int, title: str, name: str, tokens: int, seconds: float, parting: bool = False
+) -> ComparedReply:
     drafted = 0 if name == "off" else tokens
     reply = replace(ONE, token_ids=(1,) * tokens, decode_seconds=seconds, passes=tokens, drafted=drafted)
     reply = replace(reply, by_proposer={name: Tally(tokens, drafted)})
     divergence = Divergence(3, "a", "b", 0.5) if parting else None
-    return Run(number, case, Compared(0, name, reply, divergence, None))
+    return ComparedReply(number, title, Compared(0, name, reply, divergence, None))
 
 
 def test_a_speedup_is_the_median_of_the_ratios_of_each_round() -> None:
     """Else: a machine that slows down between two rounds makes a proposer look fast or slow."""
     # In the first round the machine was slow by a factor of 4.
     seconds = {"off": (4.0, 1.0, 1.0), "lookup": (2.0, 0.5, 0.4)}
-    runs = [run(number, 0, name, 10, seconds[name][number]) for number in range(3) for name in seconds]
-    (report,) = reports(runs, ["t"], ("off", "lookup"), {}, "m", TERMS)
+    runs = [run(number, "t", name, 10, seconds[name][number]) for number in range(3) for name in seconds]
+    (report,) = reports(runs, ("off", "lookup"), {}, "m", REQUEST)
     assert [row.speedup for row in report.rows] == [1.0, 2.0]
     assert [row.tokens_per_second for row in report.rows] == [10.0, 20.0]
     assert "Medians of 3 rounds" in as_text(report)
@@ -50,10 +52,10 @@ def test_a_speedup_is_the_median_of_the_ratios_of_each_round() -> None:
 def test_of_all_prompts_tokens_and_seconds_are_summed_first() -> None:
     """Else: a short reply counts as much as a long one."""
     runs = [
-        *(run(0, 0, "off", 10, 1.0), run(0, 0, "lookup", 10, 0.1)),
-        *(run(0, 1, "off", 90, 9.0), run(0, 1, "lookup", 90, 4.9, parting=True)),
+        *(run(0, "a", "off", 10, 1.0), run(0, "a", "lookup", 10, 0.1)),
+        *(run(0, "b", "off", 90, 9.0), run(0, "b", "lookup", 90, 4.9, parting=True)),
     ]
-    first, second, together = reports(runs, ["a", "b"], ("off", "lookup"), {}, "m", TERMS)
+    first, second, together = reports(runs, ("off", "lookup"), {}, "m", REQUEST)
     assert first.rows[1].speedup == pytest.approx(10.0) and first.rows[1].outcome == "identical"
     assert second.rows[1].divergence is not None
     assert together.title == "All 2 prompts" and together.rows[1].tokens == 100
@@ -64,21 +66,21 @@ def test_of_all_prompts_tokens_and_seconds_are_summed_first() -> None:
 def test_one_parting_in_any_round_is_told() -> None:
     """Else: a proposer that changed the text once in three rounds is called identical."""
     runs = [
-        run(number, 0, name, 10, 1.0, name != "off" and number == 1) for number in range(3) for name in ALL
+        run(number, "t", name, 10, 1.0, name != "off" and number == 1) for number in range(3) for name in ALL
     ]
-    (report,) = reports(runs, ["t"], ALL, {}, "m", TERMS)
+    (report,) = reports(runs, ALL, {}, "m", REQUEST)
     assert [row.outcome for row in report.rows] == ["first", *["differs"] * 4]
 
 
 def test_a_turn_that_was_cut_short_is_left_out() -> None:
     """Else: after Ctrl+C a speedup is the ratio of different rounds, or all that was measured is lost."""
-    runs = [*(run(0, 0, name, 10, 1.0) for name in ALL), run(1, 0, "off", 10, 9.0)]
-    (report,) = reports(runs, ["t"], ALL, {}, "m", TERMS)
+    runs = [*(run(0, "t", name, 10, 1.0) for name in ALL), run(1, "t", "off", 10, 9.0)]
+    (report,) = reports(runs, ALL, {}, "m", REQUEST)
     assert report.rounds == 1 and report.rows[0].tokens_per_second == 10.0
-    assert reports(runs[:2], ["t"], ALL, {}, "m", TERMS) == ()
-    both = [run(0, case, name, 10, 1.0) for case in range(2) for name in ALL]
-    begun = [run(1, 0, name, 10, 0.1) for name in ALL]
-    *_, together = reports([*both, *begun], ["t", "u"], ALL, {}, "m", TERMS)
+    assert reports(runs[:2], ALL, {}, "m", REQUEST) == ()
+    both = [run(0, title, name, 10, 1.0) for title in "tu" for name in ALL]
+    begun = [run(1, "t", name, 10, 0.1) for name in ALL]
+    *_, together = reports([*both, *begun], ALL, {}, "m", REQUEST)
     assert together.rounds == 1 and together.rows[0].tokens_per_second == 10.0
 
 
@@ -86,14 +88,14 @@ def test_a_stop_ends_it(tiny_path: Path) -> None:
     """Else: Ctrl+C waits for all rounds, or a reply that was cut short is taken for one."""
     stopped = False
     with Assembly(LoadSettings(name=str(tiny_path)), stop=lambda: stopped) as assembly:
-        comparer = Comparer(assembly, ("off", "lookup", "auto"), (), TERMS, 64)
+        comparer = Comparer(assembly, ("off", "lookup", "auto"), (), REQUEST, 64)
         ids = tuple(assembly.target.tokenise("one two one two one", False))
         seen = []
-        for each in comparer.runs([Case("t", ids), Case("u", ids)], 9):
-            seen.append((each.round, each.case, each.compared.proposer))
+        for each in comparer.runs({"t": ids, "u": ids}, 9):
+            seen.append((each.round, each.title, each.compared.proposer))
             stopped = len(seen) == 10
     names = ("off", "lookup", "auto")
-    turns = [(number, case, name) for number in range(2) for case in range(2) for name in names]
+    turns = [(number, title, name) for number in range(2) for title in "tu" for name in names]
     assert seen == turns[:10]
 
 
@@ -183,7 +185,7 @@ def test_bad_input_gets_one_sentence(
 def test_piped_text_without_a_prompt_is_not_taken_for_one(ask: Ask) -> None:
     """Else: minutes on the project's prompts in place of the document."""
     outcome = ask("bench", "compare", stdin=b"a document")
-    assert outcome.code == 2 and "What was piped in has no prompt" in outcome.err
+    assert outcome.code == 2 and "The piped text has no prompt" in outcome.err
 
 
 def test_what_cannot_run_is_a_row_unless_it_was_named(

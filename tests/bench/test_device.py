@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.bench import device as bench
-from app.llama.devices import Device
+from app.llama.facts import Device
 from tests.conftest import Ask
 
 NO_GPU = pytest.mark.skipif(bool(bench.gpus()), reason="there is a GPU")
@@ -32,8 +32,8 @@ def test_a_gpu_that_holds_nothing_fails(ask: Ask, bundled: Path, monkeypatch: py
     outcome = ask("bench", "device", "--model", bundled, "--tokens", 2)
     lines = outcome.out.splitlines()
     assert outcome.code == 1, outcome.err
-    results = {name: line.split()[0] for line in lines for name in bench.NAMES if name in line}
-    assert tuple(results) == bench.NAMES
+    results = {name: line.split()[0] for line in lines for name in bench.CHECKS if name in line}
+    assert tuple(results) == tuple(bench.CHECKS)
     # How long something takes is for a machine that does nothing else.
     timed = {"reading, timed by itself", "calibration, within its time"}
     failed = {name for name, result in results.items() if result == "FAILED"} - timed

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.bench.documents import LENGTHS, WAYS, Reading, documents, summarised
+from app.bench.documents import LENGTHS, WAYS, DocumentReply, documents, medians
 from app.llama.model import Model
 from app.llama.settings import FlashAttention, ModelSettings
 from tests.conftest import Ask
@@ -21,10 +21,10 @@ def test_a_ratio_is_the_median_over_rounds_against_the_better_way() -> None:
         "on": (3.0, 3.0, 9.0),
         "off": (2.0, 4.0, 2.0),
     }
-    readings = [
-        Reading(500, number, way, 0.5, seconds[way][number] - 0.5) for number in range(3) for way in WAYS
+    replies = [
+        DocumentReply(500, way, 0.5, seconds[way][number] - 0.5) for number in range(3) for way in WAYS
     ]
-    rows = {row.way: row for row in summarised(readings)}
+    rows = {row.way: row for row in medians(replies)}
     assert {way: row.total_s for way, row in rows.items()} == {"auto": 2.2, "on": 3.0, "off": 2.0}
     assert [rows[way].ratio for way in WAYS] == pytest.approx([1.1, 1.5, 1.0])
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from app.bench.prompts import CATEGORIES, load_prompts
+from app.bench.prompts import load_prompts
 from app.errors import SpecchatError
 
+CATEGORIES = ("summarise", "question", "edit", "extract", "translate", "reason", "prose", "chat", "repeat")
 GOOD = '{"id": "a", "category": "chat", "prompt": "Hi"}'
 
 

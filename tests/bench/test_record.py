@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from app.bench.replay import read_trajectories
+from app.bench.record import read_replies
 from tests.conftest import Ask
 
 
@@ -16,11 +16,11 @@ def test_replies_are_recorded_and_can_be_replayed(ask: Ask, tiny_path: Path, tmp
     prompts.write_text("\n".join(map(json.dumps, [*lines, too_long])))
     outcome = ask("bench", "record", prompts, recorded, "--model", tiny_path, "--tokens", 20)
     assert outcome.code == 0 and "3 replies" in outcome.out
-    trajectories = read_trajectories(recorded)
-    assert [len(each.reply) for each in trajectories] == [20, 20, 20]
+    replies = read_replies(recorded)
+    assert [len(each.reply) for each in replies] == [20, 20, 20]
     options = ("--model", tiny_path, "--temp", 0, "--max-tokens", 20, "--proposer", "off", "--json")
     reply = json.loads(ask("-p", "Say 1", *options).out)
-    assert tuple(reply["token_ids"]) == trajectories[1].reply
+    assert tuple(reply["token_ids"]) == replies[1].reply
     curves = tmp_path / "curves.json"
     curves.write_text(json.dumps({"one": {"1": 1.0, "8": 2.0}}))
     assert ask("bench", "replay", recorded, curves).code == 0

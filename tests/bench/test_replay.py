@@ -8,45 +8,40 @@ from pathlib import Path
 
 import pytest
 
-from app.bench.course import course, picture
-from app.bench.replay import (
+from app.bench.record import CostTable, RecordedReply, read_costs, read_replies
+from app.bench.replay import main, picture
+from app.bench.simulation import (
     Auto,
-    Costs,
-    Setting,
-    Trajectory,
+    FixedSetting,
+    Replay,
     agreeing,
-    auto_costs,
     copies_of,
-    fixed_costs,
-    geometric_mean,
-    main,
+    fixed_length,
+    means,
     oracle_length,
-    read_curves,
-    read_trajectories,
-    replay,
+    reply_cost,
     speedups,
-    static_length,
 )
 from app.engine.control import DraftOption, ThroughputController
 from app.errors import SpecchatError
 from proposers.acceptance import CopyAcceptance
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
-COSTS = Costs({0: {width: 10.0 + 2.0 * (width - 1) for width in range(1, 34)}})
+COSTS = CostTable({0: {width: 10.0 + 2.0 * (width - 1) for width in range(1, 34)}})
 
 
 def test_the_accounting_is_that_of_a_calculation_by_hand() -> None:
     """Else every speedup of the table is another quantity than the one that it is called."""
     # Prompt 1 2 3 4 5 9; the reply's first token 1 comes from the prefill. Behind it the copy of one
     # matched token says 2 3 4 5 9: drafted 4 of which 2 3 agree, then 7 comes; 8 and 6 have no match.
-    sample = Trajectory("chat", (1, 2, 3, 4, 5, 9), (1, 2, 3, 7, 8, 6))
+    sample = RecordedReply("chat", (1, 2, 3, 4, 5, 9), (1, 2, 3, 7, 8, 6))
     copies = copies_of(sample)
     assert [(each.match, each.agreeing) for each in copies[:3]] == [(1, 2), (2, 1), (3, 0)]
-    spent = fixed_costs([copies], COSTS, static_length(Setting(4, 1)))
-    assert spent == [18.0 + 10.0 + 10.0]
-    assert speedups([sample], COSTS, spent) == {"chat": 5 * 10.0 / 38.0}
-    assert fixed_costs([copies], COSTS, static_length(Setting(4, 2))) == [10.0 + 16.0 + 20.0]
-    assert fixed_costs([copies], COSTS, oracle_length(COSTS)) == [14.0 + 10.0 + 10.0]
+    spent = reply_cost(copies, COSTS, fixed_length(FixedSetting(4, 1)))
+    assert spent == 18.0 + 10.0 + 10.0
+    assert speedups([sample], COSTS, [spent]) == {"chat": 5 * 10.0 / 38.0}
+    assert reply_cost(copies, COSTS, fixed_length(FixedSetting(4, 2))) == 10.0 + 16.0 + 20.0
+    assert reply_cost(copies, COSTS, oracle_length(COSTS)) == 14.0 + 10.0 + 10.0
 
 
 def test_nothing_learned_can_be_worse_than_the_ledger_allows() -> None:
@@ -54,9 +49,10 @@ def test_nothing_learned_can_be_worse_than_the_ledger_allows() -> None:
     # Every token was seen before, and what followed it then never follows again.
     prompt = tuple(token for first in range(60) for token in (first, 1000 + first))
     reply = tuple(token for first in range(60) for token in (first, 2000 + first))
-    sample = Trajectory("adversary", prompt, reply)
-    for costs in (COSTS, Costs({0: {width: 7.0 * width**0.7 for width in range(1, 34)}})):
-        spent = sum(auto_costs([sample] * 5, costs))
+    sample = RecordedReply("adversary", prompt, reply)
+    for costs in (COSTS, CostTable({0: {width: 7.0 * width**0.7 for width in range(1, 34)}})):
+        auto = Auto(costs)
+        spent = sum(auto.reply_cost(sample) for _ in range(5))
         plain = 5 * (len(reply) - 1) * costs.at(1, 0)
         assert spent <= 1.02 * plain + costs.at(1, 0) + 1e-6
 
@@ -74,7 +70,7 @@ def test_knowledge_survives_and_nonsense_is_refused() -> None:
 def test_auto_comes_near_the_fixed_setting_that_hindsight_finds_best(agreement: float) -> None:
     """Where there is nothing to know but one draft length, learning must find it, to some per cent."""
     rng = random.Random(5)
-    trajectories = []
+    replies = []
     for _ in range(24):
         prompt = [*range(1000, 1300)]
         rng.shuffle(prompt)
@@ -88,29 +84,26 @@ def test_auto_comes_near_the_fixed_setting_that_hindsight_finds_best(agreement: 
                 reply.append(prompt[place])
                 place += 1
             place = rng.randrange(298)
-        trajectories.append(Trajectory("copies", tuple(prompt), tuple(reply)))
-    outcomes = replay(trajectories, COSTS)
-    stretches = course(trajectories, COSTS, outcomes)
-    assert len(stretches) == 8
-    late = [each.over_static for each in stretches[4:]]
+        replies.append(RecordedReply("copies", tuple(prompt), tuple(reply)))
+    stages = Replay(replies, COSTS).stages()
+    assert len(stages) == 8
+    late = [each.over_static for each in stages[4:]]
     assert sum(late) / len(late) > 0.93
-    assert all(each.over_oracle <= 1.0 + 1e-9 for each in stretches)
-    assert picture(stretches).count("│") == 9
+    assert all(each.over_oracle <= 1.0 + 1e-9 for each in stages)
+    assert picture(stages).count("│") == 9
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="the recorded trajectories are not here")
+@pytest.mark.skipif(not SHARED.exists(), reason="the recorded replies are not here")
 def test_auto_beats_the_best_fixed_setting_of_each_category() -> None:
     """The promise of the controller: 1.03 of what hindsight would have fixed, and never below plain."""
-    trajectories = read_trajectories(SHARED / "trajectories.json")
+    replies = read_replies(SHARED / "trajectories.json")
     ratios = []
-    for costs in read_curves(SHARED / "cost_curves.json").values():
-        outcomes = replay(trajectories, costs)
-        auto = geometric_mean([each.auto for each in outcomes.values()])
-        static = geometric_mean([each.best_static for each in outcomes.values()])
-        oracle = geometric_mean([each.oracle for each in outcomes.values()])
-        assert min(each.auto for each in outcomes.values()) >= 0.985
-        assert auto <= oracle
-        ratios.append(auto / static)
+    for costs in read_costs(SHARED / "cost_curves.json").values():
+        found = Replay(replies, costs).by_category()
+        mean = means(found)
+        assert min(each.auto for each in found.values()) >= 0.985
+        assert mean["auto"] <= mean["oracle"]
+        ratios.append(mean["auto"] / mean["best_static"])
     assert min(ratios) >= 0.99
     assert sum(ratios) / len(ratios) >= 1.03
 
@@ -129,16 +122,16 @@ BY_DEPTH = {
 }
 
 
-@pytest.mark.skipif(not SHARED.exists(), reason="the recorded trajectories are not here")
+@pytest.mark.skipif(not SHARED.exists(), reason="the recorded replies are not here")
 @pytest.mark.parametrize("name", BY_DEPTH)
 def test_where_depth_makes_passes_expensive_auto_is_near_the_best_fixed_setting(
     name: str, tmp_path: Path
 ) -> None:
     """Lost otherwise: a third of the speed behind a document, for costs that were measured behind nothing."""
     (tmp_path / "c.json").write_text(json.dumps(BY_DEPTH))
-    trajectories = read_trajectories(SHARED / "trajectories.json")
-    for outcome in replay(trajectories, read_curves(tmp_path / "c.json")[name]).values():
-        assert outcome.auto >= 0.98 * outcome.best_static
+    replies = read_replies(SHARED / "trajectories.json")
+    for found in Replay(replies, read_costs(tmp_path / "c.json")[name]).by_category().values():
+        assert found.auto >= 0.98 * found.best_static
 
 
 def test_json_is_as_documented_and_repeatable(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -163,7 +156,7 @@ def test_a_file_that_is_none_says_so(tmp_path: Path, text: str) -> None:
     path = tmp_path / "t.json"
     path.write_text(text)
     with pytest.raises(SpecchatError):
-        read_trajectories(path)
+        read_replies(path)
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"a": 3}', '{"a": {"2": 1.0}}', '{"a": {"1": 0, "2": 1}}'])
@@ -171,7 +164,7 @@ def test_a_curve_that_is_none_says_so(tmp_path: Path, text: str) -> None:
     path = tmp_path / "c.json"
     path.write_text(text)
     with pytest.raises(SpecchatError):
-        read_curves(path)
+        read_costs(path)
 
 
 def test_a_controller_without_a_curve_drafts_nothing() -> None:
@@ -205,8 +198,7 @@ def test_a_repetition_late_in_a_chat_is_copied_though_an_early_one_was_wrong(cha
     late = len(early) + 40
     own = sum(seconds for place, seconds in spent.items() if place >= late)
     tokens = len(reply) - min(place for place in spent if place >= late)
-    (copies,) = [copies_of(Trajectory("repeat", (*misleading, *code), reply))]
-    fixed = min(
-        fixed_costs([copies[late - 1 :]], COSTS, static_length(Setting(k, 1)))[0] for k in range(33)
-    ) / (len(reply) - late)
+    copies = copies_of(RecordedReply("repeat", (*misleading, *code), reply))
+    fixed = min(reply_cost(copies[late - 1 :], COSTS, fixed_length(FixedSetting(k, 1))) for k in range(33))
+    fixed /= len(reply) - late
     assert own / tokens < fixed / 0.9

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.bench.rewind import ALL_AGAIN, REJECTED, TO_TURN, WAYS, summarised
+from app.bench.rewind import ALL_AGAIN, REJECTED, TO_TURN, WAYS, medians
 from app.engine.rewinds import Rewind
 from tests.architectures import write_architecture
 from tests.conftest import Ask
@@ -24,7 +24,7 @@ def test_figures_are_medians_against_the_plain_pass_beside_them() -> None:
         for slow in (1.0, 50.0, 1.0)
         for way, again in (("one", 0), ("other", 5))
     ]
-    one, other = summarised(made)
+    one, other = medians(made)
     assert (one.way, other.way, other.again) == ("one", "other", 5)
     assert (one.before, one.back, one.next, one.cost) == (3.0, 0.5, 1.5, 1.0)
 
@@ -62,9 +62,9 @@ def test_every_way_back_is_measured(architecture: str, ask: Ask, tmp_path: Path)
 def test_the_table_names_the_memory(ask: Ask, tmp_path: Path) -> None:
     path = write_architecture(tmp_path / "mamba.gguf", "mamba", context=256)
     first, titles, *lines = ask("bench", "rewind", "--model", path, "--rounds", 1).out.splitlines()
-    assert first.startswith("memory: copied state, ") and "behind 187 tokens" in first
-    assert titles.split()[-4:] == ["before", "back", "next", "cost"]
-    assert [line[:24].strip() for line in lines] == list(WAYS)
+    assert first.startswith("memory: copied state, ") and "after 187 tokens" in first
+    assert titles.split() == ["way", "again", "before", "back", "next", "cost"]
+    assert [line.split("  ")[0] for line in lines] == list(WAYS)
 
 
 def test_a_context_that_is_too_small_is_a_sentence(ask: Ask, tmp_path: Path) -> None:

@@ -187,7 +187,7 @@ def test_interrupted_search_keeps_the_best_so_far(
 def test_interrupt_before_anything_is_measured_keeps_nothing(
     tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(skip_search.Search, "_measure", lambda *_: signal.raise_signal(signal.SIGINT))
+    monkeypatch.setattr(skip_search.LayerSearch, "_measure", lambda *_: signal.raise_signal(signal.SIGINT))
     assert main([str(tiny)]) == 130
     assert not any((tmp_path / "cache").iterdir())
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from app.assembly.assembly import Assembly
 from app.bench.prompts import Prompt
-from app.bench.sweep import PLAIN, Arm, Pair, Sweep, in_turn, picture, summarised
+from app.bench.sweep import PLAIN, Arm, Pair, Sweep, in_turn, medians, picture
 from app.config.values import LoadSettings
 from app.engine.events import Event, Finished, Pass
 from tests.conftest import Ask
@@ -31,7 +31,7 @@ def test_a_speedup_is_the_median_over_rounds_of_rates_that_were_summed_first() -
         Pair(1, "chat", fast, reply(10, 2.0), reply(10, 1.0)),
         Pair(2, "chat", fast, reply(10, 1.0), reply(10, 4.0)),
     ]
-    speeds = {speed.arm: speed for speed in summarised(pairs)}
+    speeds = {speed.arm: speed for speed in medians(pairs)}
     assert speeds[PLAIN].speedup == 1.0
     assert speeds[fast].speedup == (40 / 3.0) / (40 / 4.0)
     drawn = picture(list(speeds.values()))

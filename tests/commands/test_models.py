@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.commands.table import Column, lines_of
+from app.commands.table import TableColumn, table
 from tests.architectures import write_architecture
 from tests.conftest import Ask, Outcome
 from tests.tiny import write_tiny
@@ -211,17 +211,18 @@ def test_a_wrong_option(ask: Ask) -> None:
 
 
 def test_columns_are_left_out_by_importance() -> None:
-    columns = [
-        Column("A", ("wide text here", "b"), narrowest=6),
-        Column("B", ("1", "22"), 2, right=True),
-        Column("C", ("", ""), 9),
-        Column("D", ("d", "d"), 1),
+    rows = (("wide text here", "1", "", "d"), ("b", "22", "", "d"))
+    columns: list[TableColumn[tuple[str, ...]]] = [
+        TableColumn("A", lambda row: row[0], narrowest=6),
+        TableColumn("B", lambda row: row[1], 2, right=True),
+        TableColumn("C", lambda row: row[2], 9),
+        TableColumn("D", lambda row: row[3], 1),
     ]
-    assert lines_of(columns, None) == [
+    assert table(rows, columns) == [
         "A                B  D",
         "wide text here   1  d",
         "b               22  d",
     ]
-    assert lines_of(columns, 13) == ["A        B  D", "wide …   1  d", "b       22  d"]
-    assert lines_of(columns, 12) == ["A          B", "wide te…   1", "b         22"]
-    assert lines_of(columns, 3) == ["A", "wide …", "b"]
+    assert table(rows, columns, 13) == ["A        B  D", "wide …   1  d", "b       22  d"]
+    assert table(rows, columns, 12) == ["A          B", "wide te…   1", "b         22"]
+    assert table(rows, columns, 3) == ["A", "wide …", "b"]

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from app.commands.doctor import main
-from app.doctor.check import Check
-from app.doctor.host import Host
+from app.doctor.install import Host
 from app.doctor.packages import judge, python_check
-from app.doctor.report import as_json, lines_of, summary_of
+from app.doctor.report import Check, as_json, lines_of, summary_of
 from tests.architectures import write_architecture
 
 HOST = Host((3, 12, 0), "linux", "x86_64", "pip install")
@@ -122,7 +121,7 @@ def test_foreign_text_is_cleaned_in_both() -> None:
 def test_the_last_line_says_whether_one_can_chat() -> None:
     assert summary_of([]) == "All is well."
     assert summary_of([WARNING]) == "You can chat; 1 warning above."
-    assert summary_of([FAULT, FAULT, WARNING]) == "2 faults stand in the way of chatting."
+    assert summary_of([FAULT, FAULT, WARNING]) == "You cannot chat: 2 faults above."
 
 
 def test_colour_only_colours_the_sign() -> None:

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from app.children import how_it_ended
-from app.doctor.check import Check
 from app.doctor.engine import (
     answer_check,
     build_check,
@@ -22,17 +21,19 @@ from app.doctor.engine import (
     rewind_check,
     threads_check,
 )
-from app.doctor.facts import AnswerFacts, BuildFacts, DeviceFacts, Died, Refused
+from app.doctor.facts import Answer, Died, Installation, Refused, ask, ask_answer, ask_installation
 from app.doctor.hardware import Card
-from app.doctor.host import Host
-from app.doctor.native import ask, ask_answer, ask_build
+from app.doctor.install import Host
+from app.doctor.report import Check
+from app.llama.facts import BuildFacts, Device
 from app.models.memory import SystemMemory
 from tests.architectures import write_architecture
 
 HOST = Host((3, 12, 0), "linux", "x86_64", "pip install")
-CPU = DeviceFacts("CPU", "a CPU", "cpu", 8 << 30, 16 << 30)
-CUDA = DeviceFacts("CUDA0", "NVIDIA H200", "gpu", 138_000_000_000, 140_000_000_000)
-FACTS = BuildFacts("0.3.36", ("CPU",), False, ("AVX2", "FMA"), (CPU,), (2, 4), (), "/m/a.gguf", "")
+CPU = Device("CPU", "a CPU", "cpu", 8 << 30, 16 << 30, "CPU")
+CUDA = Device("CUDA0", "NVIDIA H200", "gpu", 138_000_000_000, 140_000_000_000, "CUDA")
+BUILD = BuildFacts("0.3.36", ("CPU",), False, False, ("AVX2", "FMA"), "")
+FACTS = Installation(BUILD, (CPU,), (2, 4), (), "/m/a.gguf", "")
 H200 = Card("nvidia", "NVIDIA H200", driver=(580, 82))
 
 
@@ -86,12 +87,15 @@ def test_a_llama_cpp_that_cannot_be_loaded_is_a_fault(facts: Refused | Died, wor
 
 
 def test_a_build_that_leaves_the_cpu_idle() -> None:
-    slow = replace(FACTS, cpu_features=("SSE3",))
+    slow = replace(FACTS, build=replace(BUILD, cpu_features=("SSE3",)))
     assert build_check(slow, HOST, frozenset({"avx2"})).state == "warning"
     assert build_check(FACTS, HOST, frozenset({"avx2"})).state == "ok"
     # Nothing is known of either: nothing is said.
     assert build_check(slow, HOST, frozenset()).state == "ok"
-    assert build_check(replace(FACTS, cpu_features=()), HOST, frozenset({"avx2"})).state == "ok"
+    assert (
+        build_check(replace(FACTS, build=replace(BUILD, cpu_features=())), HOST, frozenset({"avx2"})).state
+        == "ok"
+    )
 
 
 def test_cpu_flags(tmp_path: Path) -> None:
@@ -116,19 +120,19 @@ def test_models_memory_threads_and_heads() -> None:
 
 
 def test_what_was_installed_is_told_by_a_process_of_its_own() -> None:
-    facts = ask_build(None)
-    assert isinstance(facts, BuildFacts)
-    assert "CPU" in facts.backends and min(facts.threads) >= 1
+    facts = ask_installation(None)
+    assert isinstance(facts, Installation)
+    assert "CPU" in facts.build.backends and min(facts.threads) >= 1
     assert [each.kind for each in facts.devices].count("cpu") == 1
     # The installed version has all of them under the names that are looked for.
     assert facts.missing == ()
-    missing = ask_build("no-such-model")
-    assert isinstance(missing, BuildFacts) and "no-such-model" in missing.problem
+    missing = ask_installation("no-such-model")
+    assert isinstance(missing, Installation) and "no-such-model" in missing.problem
 
 
 def test_a_model_is_loaded_and_answers(tiny_path: Path) -> None:
     answer = ask_answer(tiny_path)
-    assert isinstance(answer, AnswerFacts) and answer.finite and answer.tokens > 0
+    assert isinstance(answer, Answer) and answer.finite and answer.tokens > 0
     check = answer_check(answer, HOST)
     assert check.state != "fault" and "tokens/s" in check.finding
 
@@ -136,14 +140,14 @@ def test_a_model_is_loaded_and_answers(tiny_path: Path) -> None:
 def test_what_a_rejected_draft_costs_is_told(tmp_path: Path) -> None:
     """Lost otherwise: why a recurrent model gains less by speculation."""
     answer = ask_answer(write_architecture(tmp_path / "mamba.gguf", "mamba"))
-    assert isinstance(answer, AnswerFacts)
+    assert isinstance(answer, Answer)
     assert answer.memory == "copied state" and answer.copy_bytes > 0 and answer.rejected > 0
     finding = rewind_check(replace(answer, copy_bytes=66_000, rewind_cost=0.375)).finding
     assert finding.startswith(
         "copied state, 66 KB a copy; a rejected draft of 4 tokens costs 0.38 plain passes. "
     )
     # A pass behind it that was faster than the one before is noise.
-    plain = AnswerFacts("a.gguf", 0.1, 16, 0.4, finite=True, rejected=4, rewind_cost=-0.02)
+    plain = Answer("a.gguf", 0.1, 16, 0.4, finite=True, rejected=4, rewind_cost=-0.02)
     assert rewind_check(plain).finding == "attention; a rejected draft of 4 tokens costs 0.00 plain passes"
 
 
@@ -160,12 +164,12 @@ def test_a_model_that_is_not_installed_is_none() -> None:
 
 
 def test_a_machine_that_is_busy_is_told_so() -> None:
-    assert answer_check(AnswerFacts("a.gguf", 0.1, 16, 14.4, finite=True), HOST).state == "warning"
-    assert answer_check(AnswerFacts("a.gguf", 0.1, 16, 0.4, finite=True), HOST).state == "ok"
+    assert answer_check(Answer("a.gguf", 0.1, 16, 14.4, finite=True), HOST).state == "warning"
+    assert answer_check(Answer("a.gguf", 0.1, 16, 0.4, finite=True), HOST).state == "ok"
 
 
 def test_numbers_that_are_none_are_a_fault() -> None:
-    assert answer_check(AnswerFacts("a.gguf", 0.1, 16, 0.2, finite=False), HOST).state == "fault"
+    assert answer_check(Answer("a.gguf", 0.1, 16, 0.2, finite=False), HOST).state == "fault"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="other ways to die")
@@ -198,4 +202,4 @@ def test_an_app_of_somebody_elses_does_not_stand_in_the_way(
     (tmp_path / "app").mkdir()
     (tmp_path / "app" / "__init__.py").write_text("raise SystemExit('the wrong app')\n")
     monkeypatch.chdir(tmp_path)
-    assert isinstance(ask_build(None), BuildFacts)
+    assert isinstance(ask_installation(None), Installation)

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.doctor.hardware import Card
-from app.doctor.host import Host, install_command
-from app.doctor.install import build_for, cuda_index, from_source
-from app.doctor.packages import required
+from app.doctor.install import Host, build_for, cuda_index, from_source, install_command, required
 
 LINUX = Host((3, 12, 1), "linux", "x86_64", "python -m pip install")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.doctor.check import Check
-from app.doctor.terminal import Colours, Terminal, colours_of, terminal_checks
+from app.doctor.report import Check
+from app.doctor.terminal import TerminalFacts, colours_of, terminal_checks
 
 
 def checks(
@@ -15,22 +15,22 @@ def checks(
     system: str = "linux",
     tools: tuple[str, ...] = (),
 ) -> dict[str, Check]:
-    terminal = Terminal(environment, True, size, system, lambda tool: tool if tool in tools else None)
+    terminal = TerminalFacts(environment, True, size, system, lambda tool: tool if tool in tools else None)
     return {check.name: check for check in terminal_checks(terminal)}
 
 
 @pytest.mark.parametrize(
     ("environment", "colours"),
     [
-        ({"TERM": "xterm-256color", "COLORTERM": "truecolor"}, "truecolour"),
-        ({"TERM": "xterm-256color"}, "256"),
-        ({"TERM": "xterm"}, "16"),
-        ({"TERM": "linux"}, "16"),
-        ({"TERM": "dumb", "COLORTERM": "truecolor"}, "none"),
-        ({}, "none"),
+        ({"TERM": "xterm-256color", "COLORTERM": "truecolor"}, 1 << 24),
+        ({"TERM": "xterm-256color"}, 256),
+        ({"TERM": "xterm"}, 16),
+        ({"TERM": "linux"}, 16),
+        ({"TERM": "dumb", "COLORTERM": "truecolor"}, 0),
+        ({}, 0),
     ],
 )
-def test_colours(environment: dict[str, str], colours: Colours) -> None:
+def test_colours(environment: dict[str, str], colours: int) -> None:
     assert colours_of(environment, "linux") == colours
 
 
@@ -103,5 +103,5 @@ def test_the_locale_that_is_wrong_is_the_one_to_change() -> None:
 
 
 def test_without_a_terminal_nothing_is_made_up() -> None:
-    found = terminal_checks(Terminal({"TERM": "xterm"}, False, None, "linux"))
+    found = terminal_checks(TerminalFacts({"TERM": "xterm"}, False, None, "linux"))
     assert [check.name for check in found] == ["terminal", "text"]

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from app.bench.identity import TOKENS, VARIANTS, compare
-from app.bench.workbench import Workbench
+from app.bench.workbench import LENGTH, Workbench
+from app.llama.context import Context
 from app.llama.settings import ContextSettings
 from proposers.draft import Draft
 
@@ -17,7 +18,7 @@ PROMPTS = 10
 
 @pytest.fixture(scope="module")
 def bench(bundled: Path) -> Iterator[Workbench]:
-    with Workbench(bundled, ContextSettings(exact=True)) as made:
+    with Workbench(bundled, exact=True) as made:
         yield made
 
 
@@ -38,7 +39,9 @@ def test_greedy_replies_are_identical(bench: Workbench, prompts: list[tuple[int,
 
 def test_a_draft_that_is_the_target_accepts_everything_for_1000_tokens(bench: Workbench) -> None:
     """A draft's cache that is cut one token too far starves acceptance while outputs look fine."""
-    twin = Draft(bench.context(bench.model))
+    target = bench.assembly.target
+    context = bench.enter_context(Context(target, LENGTH, ContextSettings(exact=True)))
+    twin = Draft(context)
     drafted = accepted = tokens = 0
     for prompt in sorted(bench.prompts(64, TOKENS), key=len):
         finished = bench.reply(prompt, twin, k=8, tokens=TOKENS)

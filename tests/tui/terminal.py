@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import codecs
-import contextlib
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -22,12 +20,13 @@ if sys.platform == "win32":
 
 import termios
 
-import pexpect
 import pyte
 
+from app.bench.terminal import PseudoTerminal
 from app.chat.conversation import Conversation
 from app.chat.store import Store
 from app.config.file import settings_path
+from app.errors import SpecchatError
 from app.tui.options import data_folder
 
 ROOT = Path(__file__).parents[2]
@@ -77,7 +76,7 @@ def python(*arguments: str | Path, script: str = SPECCHAT) -> tuple[str, ...]:
     return (sys.executable, "-c", script, *map(str, arguments))
 
 
-class Terminal:
+class Terminal(PseudoTerminal):
     """A command on a terminal of that many columns and rows.
 
     What the command writes is read while something is waited for. As newer terminals do, this one shows
@@ -87,41 +86,14 @@ class Terminal:
     def __init__(self, home: Home, command: Sequence[str], size: tuple[int, int] = (100, 30)) -> None:
         columns, rows = size
         self.screen = pyte.Screen(columns, rows)
-        self.raw = bytearray()
         self._lines: dict[int, str] = {}
         self._stream = pyte.Stream(self.screen)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        # Variables that would decide about size and colours in place of the terminal.
-        kept = {
-            name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES", "NO_COLOR")
-        }
-        self._spawn = pexpect.spawn(
-            command[0],
-            list(command[1:]),
-            dimensions=(rows, columns),
-            cwd=str(home.folder),
-            env={
-                **kept,
-                **home.environment,
-                "PYTHONPATH": str(ROOT),
-                "TERM": "xterm-256color",
-                "COLORTERM": "truecolor",
-                "OMP_NUM_THREADS": "1",
-            },
-        )
-        self.process: int = self._spawn.pid
+        environment = {**home.environment, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+        super().__init__(command, size, environment, str(home.folder))
         self.code: int | None = None
         # Nothing that has to be imported first has changed them yet.
         self.attributes_before = self.attributes
-
-    def __enter__(self) -> Terminal:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self.code is None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process, signal.SIGKILL)
-        self._spawn.close(force=True)
 
     # What is seen -------------------------------------------------------------------------------
 
@@ -143,15 +115,13 @@ class Terminal:
     @property
     def attributes(self) -> list[object]:
         """How the terminal treats keys: echo, lines, signals."""
-        found: list[object] = termios.tcgetattr(self._spawn.child_fd)
+        found: list[object] = termios.tcgetattr(self.fd)
         return found
 
     # What a person does -------------------------------------------------------------------------
 
     def type(self, text: str) -> None:
-        data = text.encode()
-        while data:
-            data = data[os.write(self._spawn.child_fd, data) :]
+        self.write(text.encode())
 
     def key(self, name: str) -> None:
         """Press a key, by the name that it has in the settings."""
@@ -167,7 +137,7 @@ class Terminal:
         self.key("enter")
 
     def resize(self, columns: int, rows: int) -> None:
-        self._spawn.setwinsize(rows, columns)
+        self.set_size(columns, rows)
         self.screen.resize(rows, columns)
 
     # Waiting, never for ever --------------------------------------------------------------------
@@ -180,12 +150,12 @@ class Terminal:
             if not open_still or time.monotonic() > deadline:
                 how = f"within {seconds:g} s" if open_still else "before the command ended"
                 raise AssertionError(f"{wanted!r} did not come {how}:\n{self.text}")
-            open_still = self._read()
+            open_still = self.read(0.02)
 
     @property
     def _draws(self) -> bool:
         """Whether a frame has begun that is not whole yet."""
-        return self.raw.rfind(_FRAME) > self.raw.rfind(_FRAME_END)
+        return self.output.rfind(_FRAME) > self.output.rfind(_FRAME_END)
 
     def _has(self, wanted: str | re.Pattern[str] | Callable[[], bool]) -> bool:
         if self._draws:
@@ -199,7 +169,7 @@ class Terminal:
         for _ in range(5):
             self.key("escape")
             deadline = time.monotonic() + 1
-            while time.monotonic() < deadline and self._read():
+            while time.monotonic() < deadline and self.read(0.02):
                 if not self._has(dialogue) and not self._draws:
                     return
         raise AssertionError(f"Esc does not close it:\n{self.text}")
@@ -207,7 +177,7 @@ class Terminal:
     def read_for(self, seconds: float) -> None:
         """Let so much time pass, and a little more where a frame is being drawn."""
         deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline + self._draws and self._read():
+        while time.monotonic() < deadline + self._draws and self.read(0.02):
             pass
 
     def wait_for_stop(self, seconds: float = PATIENCE) -> None:
@@ -226,29 +196,23 @@ class Terminal:
         self.read_for(0.1)
 
     def end(self, seconds: float = PATIENCE) -> int:
-        """Wait for the command's end: its exit code, or less than 0 for the signal that killed it."""
-        deadline = time.monotonic() + seconds
-        while self._read():
-            assert time.monotonic() < deadline, f"it did not end:\n{self.text}"
-        self._spawn.wait()
-        self.code = -self._spawn.signalstatus if self._spawn.signalstatus else self._spawn.exitstatus
-        assert self.code is not None
+        """As in PseudoTerminal. Fails with the screen where the command does not end."""
+        try:
+            self.code = super().end(seconds)
+        except SpecchatError as error:
+            raise AssertionError(f"{error}\n{self.text}") from error
         return self.code
 
-    def _read(self) -> bool:
-        """Take what has come, waiting a moment for it; False once there will be nothing more."""
-        try:
-            data = self._spawn.read_nonblocking(65536, timeout=0.02)
-        except pexpect.TIMEOUT:
-            return True
-        except pexpect.EOF:
-            return False
-        known = max(0, len(self.raw) - len(_ASKS_FOR_FRAMES) + 1)
-        self.raw += data
-        if _ASKS_FOR_FRAMES in self.raw[known:]:
+    def read(self, seconds: float) -> bool:
+        """Read, and draw what has come on the screen."""
+        known = len(self.output)
+        more = super().read(seconds)
+        new = bytes(self.output[known:])
+        asked = _ASKS_FOR_FRAMES in self.output[max(0, known - len(_ASKS_FOR_FRAMES) + 1) :]
+        self._stream.feed("".join(filter(_has_place, self._decoder.decode(new))))
+        if asked:
             self.type("\x1b[?2026;2$y")
-        self._stream.feed("".join(filter(_has_place, self._decoder.decode(data))))
-        return True
+        return more
 
 
 def _has_place(character: str) -> bool:

@@ -64,7 +64,7 @@ FORBIDDEN = re.compile("[\x00-\x09\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-
 
 def assert_harmless(terminal: Terminal) -> None:
     """Nothing but sequences of ours, and each of them for the reason that we have for it."""
-    written = terminal.raw.decode("utf-8")
+    written = terminal.output.decode("utf-8")
     found = FORBIDDEN.search(rest := ALLOWED.sub("", written))
     assert found is None, f"{rest[found.start() - 40 : found.start() + 40]!r} reached the terminal"
     if terminal.code == 0:
@@ -374,5 +374,5 @@ def test_faults_told_before_the_screen(home: Home, place: str) -> None:
     arguments = ("--ctx", f"way-argument {HOSTILE}") if place == "argument" else ()
     with Terminal(home, python(*arguments)) as terminal:
         assert terminal.end() == (2 if place == "argument" else 3)
-        said = terminal.raw.decode("utf-8")
+        said = terminal.output.decode("utf-8")
     assert "way-" in said and FORBIDDEN.search(said) is None

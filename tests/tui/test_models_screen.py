@@ -250,7 +250,7 @@ def test_a_fault_in_the_own_catalogue_is_said() -> None:
 
 
 def test_names_that_are_too_long_lose_their_publisher_first() -> None:
-    row = ModelRow("publisher/Some-Model-Name-8B-GGUF", "x", "/x", 1)
+    row = ModelRow(name="publisher/Some-Model-Name-8B-GGUF", origin="x", path="/x", size=1)
     narrow, wide = (line(row, False, ColumnWidths.of([row]), columns).plain for columns in (60, 150))
     assert "  …/Some-Model-Name" in narrow and len(narrow) <= 60
     assert "publisher/Some-Model-Name-8B-GGUF" in wide

@@ -65,12 +65,12 @@ def modes(raw: bytes) -> dict[int, str]:
 
 def assert_given_back(terminal: Terminal) -> None:
     """The terminal is as it was before the chat."""
-    left = modes(bytes(terminal.raw))
+    left = modes(bytes(terminal.output))
     # The alternate screen, the mouse, focus and pastes in brackets are off, cursor and line wrap on.
     assert {left[mode] for mode in (1049, 1000, 1003, 1006, 1015, 1004, 2004)} == {"l"}
     assert {left[mode] for mode in (25, 7)} == {"h"}
     # What keys are told by (the keyboard protocol of kitty) was put back behind the last time it was set.
-    assert terminal.raw.rindex(b"\x1b[<u") > terminal.raw.rindex(b"\x1b[>")
+    assert terminal.output.rindex(b"\x1b[<u") > terminal.output.rindex(b"\x1b[>")
     assert terminal.attributes == terminal.attributes_before
 
 
@@ -195,7 +195,9 @@ def test_the_terminal_is_given_back_however_the_chat_ends(
     script = RAISING if end == "fault" else SPECCHAT
     with Terminal(home, python(*QUICK, "--model", tiny_path, script=script)) as terminal:
         terminal.wait_for(" F32")
-        assert modes(bytes(terminal.raw))[1049] == "h" and terminal.attributes != terminal.attributes_before
+        assert (
+            modes(bytes(terminal.output))[1049] == "h" and terminal.attributes != terminal.attributes_before
+        )
         (engine,) = children(terminal.process)
         if isinstance(end, signal.Signals):
             os.kill(terminal.process, end)
@@ -204,7 +206,7 @@ def test_the_terminal_is_given_back_however_the_chat_ends(
         assert terminal.end() == code
         assert_given_back(terminal)
         assert _ended(engine)
-        after = bytes(terminal.raw).rpartition(b"\x1b[?1049l")[2]
+        after = bytes(terminal.output).rpartition(b"\x1b[?1049l")[2]
         assert (b"a fault of ours" in after) == (end == "fault")
 
 
@@ -222,7 +224,7 @@ def test_a_suspended_chat_gives_the_terminal_back_and_comes_back_whole(home: Hom
         terminal.screen.reset()
         os.kill(terminal.process, signal.SIGCONT)
         wait_for_growth(terminal)
-        assert modes(bytes(terminal.raw))[1049] == "h"
+        assert modes(bytes(terminal.output))[1049] == "h"
         assert terminal.attributes != terminal.attributes_before
         terminal.key("escape")
         terminal.wait_for("stopped by you")
@@ -275,7 +277,7 @@ def test_what_native_code_prints_stays_off_the_screen(home: Home, tiny_path: Pat
         terminal.wait_for(SAID)
         terminal.key("ctrl+q")
         assert terminal.end() == 0
-        assert b"NATIVE" not in terminal.raw and b"NOISE" not in terminal.raw
+        assert b"NATIVE" not in terminal.output and b"NOISE" not in terminal.output
 
 
 def test_a_terminal_that_is_dragged_shows_a_right_screen(home: Home, wordy_path: Path) -> None:
@@ -290,7 +292,7 @@ def test_a_terminal_that_is_dragged_shows_a_right_screen(home: Home, wordy_path:
         terminal.resize(39, 12)
         terminal.wait_for("This terminal has 39 × 12 cells.")
         assert READY not in terminal.text and "w1" not in terminal.text
-        start = len(terminal.raw)
+        start = len(terminal.output)
         terminal.resize(80, 24)
         terminal.wait_for(READY)
         wait_for_growth(terminal)
@@ -299,7 +301,7 @@ def test_a_terminal_that_is_dragged_shows_a_right_screen(home: Home, wordy_path:
         assert_whole(terminal)
         # All of it was drawn since: a new terminal would show the same.
         anew = pyte.Screen(80, 24)
-        pyte.ByteStream(anew).feed(bytes(terminal.raw[start:]))
+        pyte.ByteStream(anew).feed(bytes(terminal.output[start:]))
         assert [line.rstrip() for line in anew.display] == terminal.lines
         assert answer_on(terminal) in stored_answer(home)
 
@@ -335,7 +337,7 @@ def test_a_chat_without_a_screen_says_what_to_do(home: Home) -> None:
     """Lost otherwise: a file full of escape sequences, and a terminal that waits for keys unseen."""
     with Terminal(home, ("/bin/sh", "-c", '"$0" "$@" > out', *python())) as terminal:
         assert terminal.end() == 2
-        said = terminal.raw.decode()
+        said = terminal.output.decode()
     assert (
         said
         == "specchat: The chat needs a terminal: ask with specchat -p PROMPT to write to a pipe or file.\r\n"
@@ -358,7 +360,7 @@ def test_wrong_settings_are_told_with_their_line_before_the_screen_is_taken(
     home.write_settings(settings)
     with Terminal(home, python()) as terminal:
         assert terminal.end() == 3
-        said = terminal.raw.decode()
+        said = terminal.output.decode()
     assert said.startswith(f"specchat: settings.toml line {line}") and said.count("\n") == 1
     assert "\x1b" not in said and "Traceback" not in said
 
