@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import unicodedata
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from textual.app import App
+from textual.events import Key
+from textual.keys import KEY_NAME_REPLACEMENTS
 from textual.pilot import Pilot
 
 from app.process.messages import Loaded
@@ -18,6 +22,20 @@ from app.tui.options import ChatOptions
 from tests.tui.engine import LOADED, ScriptedEngine
 
 WIDE, NARROW = (160, 50), (80, 24)
+CHARACTERS = {"space": " ", "enter": "\r", "tab": "\t", "escape": "\x1b"}
+
+
+def type_ahead(app: App[None], *keys: str) -> None:
+    """Press keys without waiting for what they do, as a terminal does.
+
+    Textual's pilot sleeps 40 ms for each key, which would be a minute of the suite.
+    """
+    for key in keys:
+        if len(key) == 1 and not key.isalnum():
+            name = unicodedata.name(key).lower().replace("-", "_").replace(" ", "_")
+            app.post_message(Key(KEY_NAME_REPLACEMENTS.get(name, name), key))
+        else:
+            app.post_message(Key(key, CHARACTERS.get(key, key if len(key) == 1 else None)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +47,14 @@ class Chatting:
     pilot: Pilot[None]
 
     async def press(self, *keys: str) -> None:
+        """Press keys one after the other, as a person does who looks at the screen."""
         await self.pilot.press(*keys)
         await self.pilot.pause()
 
     async def type(self, text: str) -> None:
         """Type into what has the focus."""
-        await self.press(*("space" if letter == " " else letter for letter in text))
+        type_ahead(self.app, *text)
+        await self.settle()
 
     async def ask(self, text: str) -> None:
         await self.type(text)

@@ -27,6 +27,7 @@ from app.tui.prompt.meter import meter_text
 from app.tui.prompt.popover import Popover
 from app.tui.prompt.viewer import DocumentViewer, parts_of
 from app.tui.theme import THEMES
+from tests.tui.chatting import type_ahead
 
 FAMILY = "👨\u200d👩\u200d👧"
 
@@ -119,8 +120,9 @@ async def paste(host: Host, pilot: Pilot[None], text: str) -> None:
 
 
 async def type_text(pilot: Pilot[None], text: str) -> None:
-    names = {" ": "space", "/": "slash", "@": "at", ".": "full_stop", "\n": "ctrl+j"}
-    await pilot.press(*(names.get(character, character) for character in text))
+    type_ahead(pilot.app, *("ctrl+j" if character == "\n" else character for character in text))
+    await pilot.pause()
+    await pilot.pause()
 
 
 # Typing and sending -----------------------------------------------------------------------------
