@@ -25,6 +25,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--steps", type=int, default=0, help="how far the chat's random walk goes")
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: tests of the screen and of processes wait half of their time."""
+    return (os.cpu_count() or 1) + 1
+
+
 @pytest.fixture(scope="session", autouse=True)
 def own_folders(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Nothing of the person who runs the tests is read or written, by processes that they start either."""

@@ -17,8 +17,7 @@ PROMPTS = 10
 FEW = [
     Variant("lookup", 4),
     Variant("draft", 16),
-    Variant("draft", None),
-    Variant("skip", 8),
+    Variant("skip", None),
     Variant("swap", 4),
 ]
 

@@ -38,7 +38,7 @@ from tests.tiny import write_tiny
 
 REPLIES = 20_000
 # Of models whose memory cannot be cut, where a reply costs more.
-FEWER = 5_000
+FEWER = 3_000
 # With as many the broken loops are rejected.
 REJECTING = 500
 TOKENS = 4

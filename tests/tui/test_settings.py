@@ -19,6 +19,7 @@ from app.tui.settings.remap import KeyList, KeyWanted
 from app.tui.settings.row import Options, Row
 from app.tui.settings.screen import SettingsScreen
 from app.tui.theme import THEMES
+from tests.tui.chatting import type_ahead
 
 
 class Host(App[None]):
@@ -222,7 +223,7 @@ def test_every_field_can_be_reached_by_arrows(size: tuple[int, int]) -> None:
             await pilot.pause()
             for section in range(5):
                 for row in [row for row in host.screen.query(Row) if row.parent and row.parent.display]:
-                    await pilot.press("down")
+                    type_ahead(host, "down")
                     await pilot.pause()
                     assert host.focused is row.control
                     assert host.screen.query_one(ContentSwitcher).region.contains_region(row.region)
