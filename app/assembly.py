@@ -13,7 +13,7 @@ from app.attention import flash_attention_here, keep_habits
 from app.chat.template import Template, named_template
 from app.engine.control import ThroughputController
 from app.engine.costs import measured_of, numbers_of
-from app.engine.events import Dropped, Finished
+from app.engine.events import Finished, ProposerDropped
 from app.engine.loop import Engine
 from app.errors import SpecchatError, UsageError
 from app.knowledge import Knowledge, cache_folder, knowledge_file
@@ -359,9 +359,9 @@ class Assembly:
         # Costs that began with other numbers of threads are a mixture.
         if measured and (engine.threads is None or threads == engine.threads.first):
             self._knowledge.put(self._costs_name(threads), numbers_of(measured))
-        for proposer in engine.proposers:
-            if proposer.knowledge:
-                self._knowledge.put(self._proposer_name(proposer.name), proposer.knowledge)
+        for proposer in engine.sequence.proposers:
+            if proposer.acceptance_state:
+                self._knowledge.put(self._proposer_name(proposer.name), proposer.acceptance_state)
         self._knowledge.save()
 
     @cached_property
@@ -414,10 +414,10 @@ class Assembly:
             context.leader = self._leader
         bridged = self._bridged(context) if kind.model == "draft" and context else None
         proposer = self._proposers[name] = bridged or kind.build(context)
-        proposer.know(self._knowledge.get(self._proposer_name(name)))
+        proposer.restore_acceptance(self._knowledge.get(self._proposer_name(name)))
         return proposer
 
-    def drop(self, event: Dropped) -> str:
+    def drop(self, event: ProposerDropped) -> str:
         """Use a proposer that failed no more, unless it is loaded again; what there is to say of it."""
         file = self._files.get(event.proposer)
         named = f"The draft {file.name}" if file else f"The proposer {event.proposer}"

@@ -17,7 +17,7 @@ from app.chat.documents import Document, read_document, read_stdin, with_documen
 from app.chat.gate import clean
 from app.chat.message import Message
 from app.chat.prompt import encode
-from app.engine.events import Dropped, Finished, Pass, Prefill, Request
+from app.engine.events import Finished, Pass, Prefill, ProposerDropped, Request
 from app.engine.settings import Sampling
 from app.errors import SpecchatError, UsageError
 
@@ -106,7 +106,7 @@ def _answer(arguments: OneShot, prompt: str, interrupt: threading.Event) -> int:
             elif isinstance(event, Pass):
                 progress.clear()
                 _show(event.text, arguments)
-            elif isinstance(event, Dropped):
+            elif isinstance(event, ProposerDropped):
                 progress.clear()
                 print(assembly.drop(event), file=sys.stderr)
             else:

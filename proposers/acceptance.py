@@ -90,17 +90,17 @@ class CopyAcceptance:
         self._note(False)
 
     @property
-    def knowledge(self) -> tuple[float, ...]:
+    def acceptance_state(self) -> tuple[float, ...]:
         """All that was learned."""
         return (*self._cells, *self._weights)
 
-    def know(self, knowledge: Sequence[float]) -> bool:
+    def restore_acceptance(self, state: Sequence[float]) -> bool:
         """Start from what was learned earlier; False, and nothing changes, where it makes no sense."""
         sizes = len(self._cells), len(self._weights)
-        if len(knowledge) != sum(sizes) or not all(math.isfinite(each) for each in knowledge):
+        if len(state) != sum(sizes) or not all(math.isfinite(each) for each in state):
             return False
-        self._cells = [_within(each) for each in knowledge[: sizes[0]]]
-        a, b, c, d = map(_within, knowledge[sizes[0] :])
+        self._cells = [_within(each) for each in state[: sizes[0]]]
+        a, b, c, d = map(_within, state[sizes[0] :])
         self._weights = (a, b, c, d)
         return True
 

@@ -30,14 +30,17 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """Drafted tokens, a chain.
+    """Drafted tokens: a chain, or a tree.
 
     q holds, for each token, the distribution that it was drawn from. None says that the guess is
     deterministic: q is 1 at the token, and no distribution is built.
+    parents: None for a chain. Of a tree's tokens, the index of the one that each follows, smaller than its
+    own, or -1 for the history's last. Tokens with the same parent differ, and q is None.
     """
 
     tokens: tuple[int, ...] = ()
     q: tuple[Distribution, ...] | None = None
+    parents: tuple[int, ...] | None = None
 
 
 NOTHING = Proposal()
@@ -91,59 +94,77 @@ class DraftModel(Protocol):
     def rollback(self, length: int) -> None:
         """Keep the first `length` tokens of the cache only."""
 
-    def mark(self) -> None:
+    def checkpoint(self) -> None:
         """What is appended next will be rolled back, to here or behind."""
 
 
-class Proposer(Protocol):
-    """Guesses tokens. Every method may be called between any two passes, for any history."""
+class Proposer:
+    """Guesses tokens. Every method may be called between any two passes, for any history.
+
+    What stands here is a proposer without a model that learns nothing and drafts nothing.
+    """
+
+    @property
+    def name(self) -> str:
+        """The registry's name, shown as the origin of accepted tokens."""
+        raise NotImplementedError
+
+    @property
+    def model_seconds(self) -> float:
+        """Time spent in a model of its own so far; 0.0 without one."""
+        return 0.0
+
+    @property
+    def stops_early(self) -> bool:
+        """Whether it drafts token by token and heeds the confidence threshold."""
+        return False
+
+    @property
+    def hit_streak(self) -> int:
+        """How many of the last tokens its guesses would have had right, in a row, whether or not they were
+        sent; 0 where guessing costs time."""
+        return 0
+
+    @property
+    def needs_hidden(self) -> bool:
+        """Whether `observe` is to be given the target's hidden states. The target's context must have been
+        made with them."""
+        return False
 
     def twin(self) -> Proposer:
-        """Another one for a reply of its own, which knows what this one knows; a model they share. Whichever
-        is used after the other is told so by `resume`."""
+        """Another one for a reply of its own, which has learned what this one has; a model they share.
+        Whichever is used after the other is told so by `resume`."""
+        return self
 
     def resume(self, history: Sequence[int]) -> None:
         """Go on where it was, at `history`, the one seen last, after a twin may have used the model."""
 
     @property
-    def name(self) -> str:
-        """The registry's name, shown as the origin of accepted tokens."""
+    def acceptance_state(self) -> tuple[float, ...]:
+        """What its acceptance model has learned, for `restore_acceptance` of a later run."""
+        return ()
 
-    @property
-    def model_seconds(self) -> float:
-        """Time spent in a model of its own so far; 0.0 without one."""
-
-    @property
-    def stops(self) -> bool:
-        """Whether it drafts token by token and heeds `floor`."""
-
-    @property
-    def run(self) -> int:
-        """How many of the last tokens its guesses would have had right, in a row, whether or not they were
-        sent; 0 where guessing costs time."""
-
-    @property
-    def knowledge(self) -> tuple[float, ...]:
-        """What it learned of its acceptance, for `know` of a later run; () where it learns nothing."""
-
-    def know(self, knowledge: Sequence[float]) -> bool:
+    def restore_acceptance(self, state: Sequence[float]) -> bool:
         """Start from what was learned earlier; False, and nothing changes, where that makes no sense."""
+        return not state
 
     def begin(self, history: Sequence[int]) -> None:
         """Another reply begins, behind a history that may differ in any way from the last one seen. A
         model of its own reads nothing yet."""
 
-    def behind(self, history: Sequence[int]) -> int:
+    def lag(self, history: Sequence[int]) -> int:
         """Tokens that a model of its own would read before its next draft, beyond the one that any draft
         begins with; 0 without a model."""
+        return 0
 
-    def catch_up(self, history: Sequence[int]) -> None:
+    def sync(self, history: Sequence[int]) -> None:
         """Read those tokens now. `history` is the one seen last."""
 
     def forecast(self, history: Sequence[int], limit: int, least: float = 0.0) -> Sequence[float]:
         """The chances that the first 1, 2, … tokens of a proposal for `history` are all accepted, by
         what was seen so far; at most `limit`, fewer where it would propose fewer. It may be () where the
         first of them is below `least`."""
+        return ()
 
     def propose(
         self,
@@ -151,14 +172,20 @@ class Proposer(Protocol):
         limit: int,
         sampler: RowSampler,
         rng: np.random.Generator,
-        floor: float = 0.0,
+        threshold: float = 0.0,
     ) -> Proposal:
         """At most `limit` (≥ 1) tokens that may follow. `history` extends the one seen last.
 
-        floor: where each token costs time, none is added once the chance that all so far are accepted
-        is below this. A token is only ever held back by what precedes it, which keeps the law.
+        threshold: where each token costs time, none is added once the chance that all so far are accepted
+        is below this. Only what precedes a token may hold it back, which keeps the output distribution.
         """
+        return NOTHING
 
-    def observe(self, history: Sequence[int]) -> None:
+    def observe(self, history: Sequence[int], hidden: NDArray[np.float32] | None = None) -> None:
         """Passes have committed tokens: `history` is what stands, rejected drafts are gone. Called before the
-        next proposal is asked for, and at the end of a reply."""
+        next proposal is asked for, and at the end of a reply.
+
+        hidden: to those that need it, behind each pass: the target's final hidden states (n, width) of the
+        n tokens before the history's last, which has not been through the target. A view that the next pass
+        overwrites.
+        """

@@ -15,9 +15,10 @@ from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from proposers.base import NOTHING, DraftModel, Proposal, RowSampler
-from proposers.drafting import DraftCache, DraftRecord, against_the_next
+from proposers.drafting import ModelProposer, against_the_next
 from proposers.translation import Translation, Vocabulary, Words, continuation
 
 # Tokens of its own that the model drafts at most for each that is wanted.
@@ -33,11 +34,8 @@ class _Guess(NamedTuple):
     settled: int
 
 
-class BridgedDraft:
+class BridgedDraft(ModelProposer):
     """Drafts with a model that has not the target's vocabulary."""
-
-    stops = True
-    run = 0
 
     def __init__(
         self,
@@ -48,13 +46,10 @@ class BridgedDraft:
         name: str = "draft",
     ) -> None:
         """own: the model's vocabulary. opening: the token that it expects before every text, if any."""
-        self.model = model
-        self.name = name
+        super().__init__(model, name)
         self._opening = opening
         self._target, self._own = Words(target), Words(own)
         self._translation = Translation(self._target, self._own, opening)
-        self._cache = DraftCache(model)
-        self._record = DraftRecord()
         # What is proposed for a control token that the model drafts.
         self._controls: dict[int, int | None] = {}
 
@@ -68,25 +63,9 @@ class BridgedDraft:
         self._cache.begin(self._translation.tokens)
 
     @property
-    def model_seconds(self) -> float:
-        return self.model.seconds
-
-    @property
-    def cached(self) -> Sequence[int]:
-        """The tokens in the model's cache, its own."""
-        return self._cache.tokens
-
-    @property
     def translated(self) -> Sequence[int]:
         """The history last seen in the model's own tokens."""
         return self._translation.tokens
-
-    @property
-    def knowledge(self) -> tuple[float, ...]:
-        return self._record.knowledge
-
-    def know(self, knowledge: Sequence[float]) -> bool:
-        return self._record.know(knowledge)
 
     def begin(self, history: Sequence[int]) -> None:
         """Keep what is common to the texts."""
@@ -94,12 +73,12 @@ class BridgedDraft:
         self._cache.begin(self._translation.tokens)
         self._record.begin()
 
-    def behind(self, history: Sequence[int]) -> int:
-        return self._cache.behind(self._follow(history))
+    def lag(self, history: Sequence[int]) -> int:
+        return self._cache.lag(self._follow(history))
 
-    def catch_up(self, history: Sequence[int]) -> None:
+    def sync(self, history: Sequence[int]) -> None:
         """Read the rest, all but the last of the model's own tokens."""
-        self._cache.catch_up(self._follow(history))
+        self._cache.sync(self._follow(history))
 
     def forecast(self, history: Sequence[int], limit: int, least: float = 0.0) -> Sequence[float]:
         """By position, in the target's tokens: what was accepted there, given that those before were."""
@@ -112,7 +91,7 @@ class BridgedDraft:
         limit: int,
         sampler: RowSampler,
         rng: np.random.Generator,
-        floor: float = 0.0,
+        threshold: float = 0.0,
     ) -> Proposal:
         translated = self._follow(history)
         room = min(self._cache.room(translated), _MOST * (limit + 1))
@@ -130,7 +109,7 @@ class BridgedDraft:
                 break
             ended = not self._own.piece(drafted[-1])
             chance = math.prod(self._record.chance(each, greedy) for each in guess.sure)
-            enough = guess.settled >= limit or (guess.settled > 0 and chance < floor)
+            enough = guess.settled >= limit or (guess.settled > 0 and chance < threshold)
             if ended or enough or len(drafted) == room:
                 break
             row = self._cache.step(drafted[-1])
@@ -141,7 +120,7 @@ class BridgedDraft:
         self._record.propose(len(history), tokens, guess.sure, greedy)
         return Proposal(tokens)
 
-    def observe(self, history: Sequence[int]) -> None:
+    def observe(self, history: Sequence[int], hidden: NDArray[np.float32] | None = None) -> None:
         """Cut what was rejected, and count what was accepted."""
         self._record.observe(history)
         self._follow(history)

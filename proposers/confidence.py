@@ -47,15 +47,15 @@ class Confidence:
         self._rate += _FORGET * (accepted - self._rate)
 
     @property
-    def knowledge(self) -> tuple[float, ...]:
+    def acceptance_state(self) -> tuple[float, ...]:
         """All that was learned."""
         return (*self._cells, self._trust)
 
-    def know(self, knowledge: Sequence[float]) -> bool:
+    def restore_acceptance(self, state: Sequence[float]) -> bool:
         """Start from what was learned earlier; False, and nothing changes, where it makes no sense."""
-        if len(knowledge) != self.SIZE or not all(math.isfinite(each) for each in knowledge):
+        if len(state) != self.SIZE or not all(math.isfinite(each) for each in state):
             return False
-        *cells, trust = map(_within, knowledge)
+        *cells, trust = map(_within, state)
         self._cells, self._trust = cells, trust
         return True
 

@@ -11,26 +11,21 @@ from collections.abc import Sequence
 from copy import copy
 
 import numpy as np
+from numpy.typing import NDArray
 
 from proposers.base import NOTHING, Distribution, DraftModel, Proposal, RowSampler
-from proposers.drafting import DraftCache, DraftRecord, against_the_next
+from proposers.drafting import ModelProposer, against_the_next
 
 
-class Draft:
+class Draft(ModelProposer):
     """Drafts with a model that shares the target's vocabulary.
 
     The reply's own sampling settings shape q, so that q is near p; q is the distribution that each
     token was truly drawn from, which is all that losslessness asks of it.
     """
 
-    stops = True
-    run = 0
-
     def __init__(self, model: DraftModel, name: str = "draft") -> None:
-        self.model = model
-        self.name = name
-        self._cache = DraftCache(model)
-        self._record = DraftRecord()
+        super().__init__(model, name)
 
     def twin(self) -> Draft:
         twin = copy(self)
@@ -40,33 +35,17 @@ class Draft:
     def resume(self, history: Sequence[int]) -> None:
         self._cache.begin(history)
 
-    @property
-    def model_seconds(self) -> float:
-        return self.model.seconds
-
-    @property
-    def cached(self) -> Sequence[int]:
-        """The tokens in the model's cache."""
-        return self._cache.tokens
-
-    @property
-    def knowledge(self) -> tuple[float, ...]:
-        return self._record.knowledge
-
-    def know(self, knowledge: Sequence[float]) -> bool:
-        return self._record.know(knowledge)
-
     def begin(self, history: Sequence[int]) -> None:
         """Keep the common prefix."""
         self._cache.begin(history)
         self._record.begin()
 
-    def behind(self, history: Sequence[int]) -> int:
-        return self._cache.behind(history)
+    def lag(self, history: Sequence[int]) -> int:
+        return self._cache.lag(history)
 
-    def catch_up(self, history: Sequence[int]) -> None:
+    def sync(self, history: Sequence[int]) -> None:
         """Read the rest, all but the last token."""
-        self._cache.catch_up(history)
+        self._cache.sync(history)
 
     def forecast(self, history: Sequence[int], limit: int, least: float = 0.0) -> Sequence[float]:
         """By position: what was accepted there, given that the positions before were."""
@@ -78,7 +57,7 @@ class Draft:
         limit: int,
         sampler: RowSampler,
         rng: np.random.Generator,
-        floor: float = 0.0,
+        threshold: float = 0.0,
     ) -> Proposal:
         limit = min(limit, self._cache.room(history))
         if limit <= 0:
@@ -100,12 +79,12 @@ class Draft:
                 sure.append(float(distribution.probabilities[distribution.tokens == token][0]))
             tokens.append(token)
             chance *= self._record.chance(sure[-1], greedy)
-            if len(tokens) == limit or chance < floor:
+            if len(tokens) == limit or chance < threshold:
                 self._record.propose(len(history), tokens, sure, greedy)
                 return Proposal(tuple(tokens), tuple(q) if q else None)
             row = self._cache.step(token)
 
-    def observe(self, history: Sequence[int]) -> None:
+    def observe(self, history: Sequence[int], hidden: NDArray[np.float32] | None = None) -> None:
         """Cut what was rejected, and count what was accepted."""
         self._record.observe(history)
         self._cache.match(history)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from proposers.base import DraftModel, NoDraft
+from proposers.base import DraftModel, NoDraft, Proposer
 from proposers.confidence import Confidence
 
 # Positions whose acceptance is counted one by one; those behind count with the last.
@@ -48,14 +48,14 @@ class DraftCache:
         """Tokens that can be drafted behind a history; the last of them need not enter the cache."""
         return self.model.capacity - len(history) + 1
 
-    def behind(self, history: Sequence[int]) -> int:
+    def lag(self, history: Sequence[int]) -> int:
         """Tokens to read, all but the last."""
         # A history that does not fit is not read, nor drafted for.
         return len(history) - 1 - self.model.length if 0 < len(history) <= self.model.capacity else 0
 
-    def catch_up(self, history: Sequence[int]) -> None:
+    def sync(self, history: Sequence[int]) -> None:
         """Read the rest, all but the last token."""
-        if self.behind(history):
+        if self.lag(history):
             self._append(history[self.model.length : -1], rows=0)
             self._agreed = len(self._tokens)
 
@@ -63,7 +63,7 @@ class DraftCache:
         """Read the rest with the last token; the logits (V,) behind it."""
         row: NDArray[np.float32] = self._append(history[self.model.length :], rows=1)[0]
         self._agreed = len(history)
-        self.model.mark()
+        self.model.checkpoint()
         return row
 
     def step(self, token: int) -> NDArray[np.float32]:
@@ -103,27 +103,30 @@ class DraftRecord:
     def twin(self) -> DraftRecord:
         """Another one that knows as much."""
         twin = DraftRecord()
-        twin.know(self.knowledge)
+        twin.restore_acceptance(self.acceptance_state)
         return twin
 
     @property
-    def knowledge(self) -> tuple[float, ...]:
+    def acceptance_state(self) -> tuple[float, ...]:
         """Accepted and tried by position, in turn; then what the model's own probabilities say."""
         counts = [number for counts in self._counts for number in counts]
-        return (*counts, *self._confidence[True].knowledge, *self._confidence[False].knowledge)
+        return (*counts, *self._confidence[True].acceptance_state, *self._confidence[False].acceptance_state)
 
-    def know(self, knowledge: Sequence[float]) -> bool:
+    def restore_acceptance(self, state: Sequence[float]) -> bool:
         """Start from what was learned earlier; False, and nothing changes, where it makes no sense."""
         positions, greedy = 2 * _POSITIONS, 2 * _POSITIONS + Confidence.SIZE
-        counts = list(zip(knowledge[:positions:2], knowledge[1:positions:2], strict=False))
+        counts = list(zip(state[:positions:2], state[1:positions:2], strict=False))
         # Decayed counts stay below 1 / (1 - _KEEP).
         sound = all(0.0 <= accepted <= tried and 1.0 <= tried <= 100.0 for accepted, tried in counts)
         if len(counts) != _POSITIONS or not sound:
             return False
-        known = {True: Confidence(), False: Confidence()}
-        if not (known[True].know(knowledge[positions:greedy]) and known[False].know(knowledge[greedy:])):
+        restored = {True: Confidence(), False: Confidence()}
+        if not (
+            restored[True].restore_acceptance(state[positions:greedy])
+            and restored[False].restore_acceptance(state[greedy:])
+        ):
             return False
-        self._counts, self._confidence = counts, known
+        self._counts, self._confidence = counts, restored
         return True
 
     def begin(self) -> None:
@@ -176,6 +179,38 @@ class DraftRecord:
             counts[min(position, _POSITIONS - 1)] = (accepted * _KEEP + hit, tried * _KEEP + 1.0)
             if not hit:
                 break
+
+
+class ModelProposer(Proposer):
+    """Drafts token by token with a model of its own."""
+
+    stops_early = True
+
+    def __init__(self, model: DraftModel, name: str) -> None:
+        self.model = model
+        self._name = name
+        self._cache = DraftCache(model)
+        self._record = DraftRecord()
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def model_seconds(self) -> float:
+        return self.model.seconds
+
+    @property
+    def cached(self) -> Sequence[int]:
+        """The tokens in the model's cache, its own."""
+        return self._cache.tokens
+
+    @property
+    def acceptance_state(self) -> tuple[float, ...]:
+        return self._record.acceptance_state
+
+    def restore_acceptance(self, state: Sequence[float]) -> bool:
+        return self._record.restore_acceptance(state)
 
 
 def against_the_next(row: NDArray[np.float32], token: int) -> float:

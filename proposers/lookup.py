@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from proposers.acceptance import CopyAcceptance
 from proposers.automaton import Match, SuffixAutomaton
-from proposers.base import NOTHING, Proposal, RowSampler
+from proposers.base import NOTHING, Proposal, Proposer, RowSampler
 
 GUARD = 16
 """Tokens before the new ones that are compared at each step, to notice a history that was cut."""
@@ -37,30 +38,25 @@ class LookupSettings:
             raise ValueError("The minimum match of lookup has to be at least 1 token.")
 
 
-class Lookup:
+class Lookup(Proposer):
     """A proposer without a model: an index of the history, grown token by token.
 
     A step costs amortised O(1) a new token and O(limit) a proposal, whatever the length of the history.
     """
 
     name = "lookup"
-    model_seconds = 0.0
-    stops = False
+    hit_streak = 0
 
     def __init__(self, settings: LookupSettings | None = None) -> None:
         self._settings = settings or LookupSettings()
         self._index = SuffixAutomaton()
         self.acceptance = CopyAcceptance()
         self._prompt = 0
-        self.run = 0
 
     def twin(self) -> Lookup:
         twin = Lookup(self._settings)
-        twin.know(self.knowledge)
+        twin.restore_acceptance(self.acceptance_state)
         return twin
-
-    def resume(self, history: Sequence[int]) -> None:
-        """Nothing is shared."""
 
     @property
     def match(self) -> Match:
@@ -68,11 +64,11 @@ class Lookup:
         return self._index.match
 
     @property
-    def knowledge(self) -> tuple[float, ...]:
-        return self.acceptance.knowledge
+    def acceptance_state(self) -> tuple[float, ...]:
+        return self.acceptance.acceptance_state
 
-    def know(self, knowledge: Sequence[float]) -> bool:
-        return self.acceptance.know(knowledge)
+    def restore_acceptance(self, state: Sequence[float]) -> bool:
+        return self.acceptance.restore_acceptance(state)
 
     def begin(self, history: Sequence[int]) -> None:
         """Extend the index when the history continues it, else build it anew, O(len(history))."""
@@ -82,14 +78,8 @@ class Lookup:
         for token in history[len(self._index.tokens) :]:
             self._index.extend(token)
         self._prompt = len(history)
-        self.run = 0
+        self.hit_streak = 0
         self.acceptance.restart()
-
-    def behind(self, history: Sequence[int]) -> int:
-        return 0
-
-    def catch_up(self, history: Sequence[int]) -> None:
-        """No model has to read."""
 
     def forecast(self, history: Sequence[int], limit: int, least: float = 0.0) -> Sequence[float]:
         """The chances that the first 1, 2, … `limit` tokens of the copy are all accepted."""
@@ -106,7 +96,7 @@ class Lookup:
         limit: int,
         sampler: RowSampler,
         rng: np.random.Generator,
-        floor: float = 0.0,
+        threshold: float = 0.0,
     ) -> Proposal:
         """At most `limit` tokens copied from after the latest occurrence; deterministic, so q is None."""
         self.observe(history)
@@ -119,7 +109,7 @@ class Lookup:
             copied += copied[: limit - len(copied)]
         return Proposal(tuple(copied))
 
-    def observe(self, history: Sequence[int]) -> None:
+    def observe(self, history: Sequence[int], hidden: NDArray[np.float32] | None = None) -> None:
         """Index the tokens that are new, and see which of them a copy would have had right."""
         index = self._index
         tokens = index.tokens
@@ -132,8 +122,8 @@ class Lookup:
             if match.length:
                 right = tokens[match.end] == token
                 self.acceptance.learn(match, match.end >= self._prompt, right)
-                self.run = self.run + 1 if right else 0
+                self.hit_streak = self.hit_streak + 1 if right else 0
             else:
                 self.acceptance.miss()
-                self.run = 0
+                self.hit_streak = 0
             index.extend(token)

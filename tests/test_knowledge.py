@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from app.bench.replay import Auto, Costs, agreeing
-from app.engine.costs import Measured, measured_of, numbers_of
+from app.engine.costs import PassCosts, measured_of, numbers_of
 from app.knowledge import VERSION, Knowledge
 
-COSTS = (Measured(0, {1: 0.01, 2: 0.012, 9: 0.03}, 0.5), Measured(2048, {1: 0.02, 8: 0.05}))
+COSTS = (PassCosts(0, {1: 0.01, 2: 0.012, 9: 0.03}, 0.5), PassCosts(2048, {1: 0.02, 8: 0.05}))
 
 
 def test_what_was_put_is_there_in_the_next_run(tmp_path: Path) -> None:

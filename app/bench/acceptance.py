@@ -240,7 +240,7 @@ def replies_to(
 ) -> Iterator[Reply]:
     """A reply to each prompt that the context has room for, of `tokens` tokens at least unless it ends."""
     engine = assembly.engine("draft")
-    (draft,) = engine.proposers
+    (draft,) = engine.sequence.proposers
     assert isinstance(draft, Draft)
     bench = Bench(engine.target, draft, sampling, k)
     template = template_for(assembly.target)

@@ -36,7 +36,7 @@ def main() -> None:
         engine.calibrate(prompt[-1:])
         request = Request(prompt, Sampling(temperature=0.0), seed=0, max_tokens=tokens)
         for line in sys.stdin:
-            engine.proposers = assembly.proposers(line.strip(), engine.target.capacity)
+            engine.sequence.proposers = assembly.proposers(line.strip(), engine.target.capacity)
             print(json.dumps(_answered(engine, request)), file=answers, flush=True)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from app.assembly import Assembly
 from app.engine.control import ThroughputController
-from app.engine.events import Dropped, Prefill, Request
+from app.engine.events import Prefill, ProposerDropped, Request
 from app.engine.settings import Sampling
 from app.errors import SpecchatError
 from app.oneshot import Progress
@@ -108,7 +108,7 @@ class Comparer:
             if isinstance(event, Compared):
                 yield event
 
-    def _fail(self, event: Dropped) -> str:
+    def _fail(self, event: ProposerDropped) -> str:
         # What follows would be the figures of another.
         raise SpecchatError(self._assembly.drop(event))
 

@@ -154,7 +154,7 @@ class DeviceBench:
         return Outcome(first < max(reading, 3 * second), f"{told}, the next in {second:.2f} s")
 
     def _reply(self, engine: Engine, proposer: Proposer, k: int | None = None) -> Finished:
-        engine.proposers = (proposer,)
+        engine.sequence.proposers = (proposer,)
         return _finished(engine, Request(self._prompt, Sampling(temperature=0.0), 0, self._tokens, k=k))
 
     def _compared(self, finished: Finished) -> Outcome:

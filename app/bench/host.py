@@ -14,10 +14,10 @@ import numpy as np
 from app.arguments import Parser
 from app.bench.workbench import LENGTH, Workbench
 from app.engine.control import WIDTHS, ThroughputController
-from app.engine.costs import Measured
+from app.engine.costs import PassCosts
 from app.engine.sampling import Sampler
 from app.engine.settings import Sampling
-from app.engine.verify import block_rule, match_rule, verify_sampled
+from app.engine.verify import block_rule, match_chain, verify_sampled
 from app.llama.settings import ContextSettings
 from app.models.locate import find_model
 from proposers.lookup import Lookup
@@ -55,7 +55,7 @@ def synthetic(rows: int, vocabulary: int, sampled: bool, seed: int = 0) -> float
         if sampled:
             verify_sampled(block_rule, draft, q, p, draws)
         else:
-            match_rule(draft, lambda index, p=p, draws=draws: sampler.draw(p[index], draws))  # type: ignore[misc]
+            match_chain(draft, lambda index, p=p, draws=draws: sampler.draw(p[index], draws))  # type: ignore[misc]
         times.append(time.perf_counter() - started)
     return median(times) * 1e6
 
@@ -63,7 +63,7 @@ def synthetic(rows: int, vocabulary: int, sampled: bool, seed: int = 0) -> float
 def nothing_pays() -> ThroughputController:
     """A controller that knows every pass to cost a plain one for each position, so that it drafts nothing."""
     seconds = {width: float(width) for width in (1, *WIDTHS)}
-    return ThroughputController([Measured(depth, seconds) for depth in range(0, LENGTH, 100)])
+    return ThroughputController([PassCosts(depth, seconds) for depth in range(0, LENGTH, 100)])
 
 
 def idle(bench: Workbench, prompts: Sequence[tuple[int, ...]], label: str, sampling: Sampling) -> list[Row]:

@@ -42,7 +42,7 @@ def run(
 
     def swap(engine: Engine, entry: Pass) -> None:
         if rng.random() < 0.2:
-            engine.proposers = (rng.choice(pool),)
+            engine.sequence.proposers = (rng.choice(pool),)
 
     return bench.reply(prompt, Lookup(), k=variant.k, tokens=tokens, each=swap)
 

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from app.arguments import Parser
-from app.engine.control import LONGEST, Option, ThroughputController
-from app.engine.costs import Measured, filled
+from app.engine.control import LONGEST, DraftOption, ThroughputController
+from app.engine.costs import PassCosts, filled
 from app.engine.events import Pass
 from app.engine.sampling import Sampler
 from app.engine.settings import Sampling
@@ -85,7 +85,7 @@ class Auto:
         """knowledge: what lookup learned earlier, () for nothing."""
         self._costs = costs
         self._lookup = Lookup()
-        self._lookup.know(knowledge)
+        self._lookup.restore_acceptance(knowledge)
         self._controller = ThroughputController()
         self._sampler = Sampler(Sampling(temperature=0.0))
         self._rng = np.random.default_rng(0)
@@ -97,7 +97,7 @@ class Auto:
         widths = self._controller.unmeasured(depth)
         if widths:
             seconds = {width: self._costs.at(width, depth) for width in (1, *widths)}
-            self._controller.calibrate(Measured(depth, seconds))
+            self._controller.calibrate(PassCosts(depth, seconds))
         self._controller.begin()
         self._lookup.begin(history)
 
@@ -107,9 +107,9 @@ class Auto:
         self._asked = controller.asks()
         if not self._asked:
             return ()
-        controller.stand(len(history) - 1)
+        controller.at_depth(len(history) - 1)
         forecast = lookup.forecast(history, min(LONGEST, left), controller.least_chance)
-        k = controller.choose([Option(lookup.name, forecast, run=lookup.run)]).k
+        k = controller.choose([DraftOption(lookup.name, forecast, hit_streak=lookup.hit_streak)]).k
         if k == 0:
             return ()
         return self._lookup.propose(history, k, self._sampler, self._rng).tokens

@@ -35,8 +35,9 @@ from app.engine.sampling import Sampler
 from app.engine.settings import Sampling
 from app.errors import SpecchatError, UsageError
 from app.knowledge import cache_folder
-from app.llama.context import MAX_ROWS, Context, Interrupted
+from app.llama.context import Context, Interrupted
 from app.llama.model import Model
+from app.llama.parameters import MAX_ROWS
 from app.llama.settings import ModelSettings
 from app.models import skip
 from app.models.gguf import Header
@@ -90,7 +91,7 @@ def forward(context: Context, tokens: Sequence[int], rows: int) -> NDArray[np.fl
 
 def step_seconds(context: Context) -> float:
     """Time of a pass of one token behind what the cache holds, taken back again."""
-    context.mark()
+    context.checkpoint()
     length, before = context.length, context.seconds
     context.forward([0])
     seconds = context.seconds - before

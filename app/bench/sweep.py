@@ -106,7 +106,7 @@ class Sweep:
         return Pair(number, category, arm, plain, reply)
 
     def _reply(self, engine: Engine, ids: tuple[int, ...], arm: Arm) -> Iterator[Event]:
-        engine.proposers = self._assembly.proposers(arm.proposer, self._capacity)
+        engine.sequence.proposers = self._assembly.proposers(arm.proposer, self._capacity)
         engine.controller = self._controllers[arm]
         request = Request(ids, Sampling(temperature=0.0), seed=0, max_tokens=self._tokens, k=arm.k)
         return engine.generate(request)

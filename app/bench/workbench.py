@@ -97,7 +97,7 @@ class Workbench:
     ) -> Finished:
         """One reply, greedy by default. The prompt stays in the target's cache for the next one."""
         engine = self._engine
-        engine.proposers, engine.controller = (proposer,), controller or ThroughputController()
+        engine.sequence.proposers, engine.controller = (proposer,), controller or ThroughputController()
         sampling = sampling or Sampling(temperature=0.0)
         for event in engine.generate(Request(tuple(prompt), sampling, seed=0, max_tokens=tokens, k=k)):
             if isinstance(event, Pass):

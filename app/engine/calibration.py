@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from statistics import median_low
 
-from app.engine.costs import Measured
+from app.engine.costs import PassCosts
 from app.llama.context import Context
 
 # All widths are run so often, where there is time for it.
@@ -23,7 +23,7 @@ def calibrate(
     widths: Sequence[int],
     budget: float = 0.25,
     rounds: int = _ROUNDS,
-) -> Measured:
+) -> PassCosts:
     """Seconds of passes of these widths, and of plain ones, run behind what the cache holds and taken back.
 
     tokens: at least one, repeated to fill a pass. A machine's speed drifts within a second, and whether
@@ -32,7 +32,7 @@ def calibrate(
     2, as are widths that the context has no room for. Nothing may be left.
     """
     length = target.length
-    target.mark()
+    target.checkpoint()
 
     def run(width: int) -> float:
         started = time.perf_counter()
@@ -42,7 +42,7 @@ def calibrate(
         return seconds
 
     if length + 1 > target.capacity:
-        return Measured(length, {})
+        return PassCosts(length, {})
     ends = time.perf_counter() + budget
     # The first pass of all takes longer than any other, weights may come from the disk: part of loading.
     run(1)
@@ -61,7 +61,7 @@ def calibrate(
         seconds = run(width)
         ratios.setdefault(width, []).append(seconds / plain[-1])
         each = min(each, seconds / width)
-    return Measured(length, curve(plain, ratios), _load())
+    return PassCosts(length, curve(plain, ratios), _load())
 
 
 def curve(plain: Sequence[float], ratios: Mapping[int, Sequence[float]]) -> dict[int, float]:

@@ -43,8 +43,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from app.engine.costs import CostCurve, Measured
-from app.engine.events import Pass, Pause, Refusal, Value
+from app.engine.costs import CostCurve, PassCosts
+from app.engine.events import ExpectedGain, Pass, Pause, Refusal
 
 # Longest draft that is considered.
 LONGEST = 32
@@ -73,33 +73,33 @@ _PATIENCE = 8
 _READING = 0.25
 
 
-class Option(NamedTuple):
+class DraftOption(NamedTuple):
     """What a proposer could do in the next pass.
 
     forecast: the chances that the first 1, 2, … tokens of its proposal are all accepted; k is at most
-    its length. behind: tokens that it has to read first. stops: whether it drafts token by token.
-    run: how many of the last tokens its guesses would have had right, in a row.
+    its length. lag: tokens that it has to read first. stops_early: whether it drafts token by token.
+    hit_streak: how many of the last tokens its guesses would have had right, in a row.
     """
 
     proposer: str
     forecast: Sequence[float]
-    behind: int = 0
-    stops: bool = False
-    run: int = 0
+    lag: int = 0
+    stops_early: bool = False
+    hit_streak: int = 0
 
 
-class Choice(NamedTuple):
-    """option: an index into the options. k: tokens to draft at most, 0 for plain decoding. floor: the
+class DraftChoice(NamedTuple):
+    """option: an index into the options. k: tokens to draft at most, 0 for plain decoding. threshold: the
     chance of acceptance below which a draft ends. values, pause: why."""
 
     option: int
     k: int
-    floor: float
-    values: tuple[Value, ...]
+    threshold: float
+    values: tuple[ExpectedGain, ...]
     pause: Pause | None = None
 
 
-_PLAIN = Choice(0, 0, 0.0, (), "measuring")
+_PLAIN = DraftChoice(0, 0, 0.0, (), "measuring")
 
 
 class _Best(NamedTuple):
@@ -118,7 +118,7 @@ class Controller(Protocol):
         """The chance below which a draft's first token makes every draft a loss."""
 
     @property
-    def measured(self) -> Sequence[Measured]:
+    def measured(self) -> Sequence[PassCosts]:
         """Costs of passes that were measured, as of now."""
 
     @property
@@ -128,7 +128,7 @@ class Controller(Protocol):
     def unmeasured(self, depth: int, seconds: float = math.inf) -> Sequence[int]:
         """Widths whose cost at about this depth it wants to be measured, and that so many seconds allow."""
 
-    def calibrate(self, measured: Measured) -> None:
+    def calibrate(self, measured: PassCosts) -> None:
         """Take costs that were measured just now."""
 
     def begin(self) -> None:
@@ -137,19 +137,19 @@ class Controller(Protocol):
     def asks(self) -> bool:
         """Whether proposers are asked for the next pass; where not, it is plain and not observed."""
 
-    def stand(self, depth: int) -> None:
+    def at_depth(self, depth: int) -> None:
         """The next pass begins behind so many tokens."""
 
-    def choose(self, options: Sequence[Option]) -> Choice:
+    def choose(self, options: Sequence[DraftOption]) -> DraftChoice:
         """Who drafts in the next pass, and how many tokens."""
 
-    def promising(self, option: Option) -> bool:
+    def promising(self, option: DraftOption) -> bool:
         """Whether it would be chosen over plain decoding, had it read all and were it affordable."""
 
     def padding(self, drafted: int, room: int) -> int:
         """Throw-away positions, at most `room`, that make a pass over so many drafted tokens cheaper."""
 
-    def caught_up(self, proposer: str, tokens: int, seconds: float) -> None:
+    def synced(self, proposer: str, tokens: int, seconds: float) -> None:
         """A proposer's model read so many tokens that it had missed."""
 
     def observe(self, entry: Pass) -> None:
@@ -162,7 +162,7 @@ class ThroughputController:
     Plain floats throughout: a decision is made before each pass, when no cache is warm.
     """
 
-    def __init__(self, remembered: Sequence[Measured] = ()) -> None:
+    def __init__(self, remembered: Sequence[PassCosts] = ()) -> None:
         """remembered: costs that an earlier run measured."""
         self._costs = CostCurve(LONGEST + 1)
         self._costs.remember(remembered)
@@ -191,7 +191,7 @@ class ThroughputController:
         self._least_of: Sequence[float] = ()
 
     @property
-    def measured(self) -> Sequence[Measured]:
+    def measured(self) -> Sequence[PassCosts]:
         return self._costs.measured
 
     @property
@@ -203,7 +203,7 @@ class ThroughputController:
     def unmeasured(self, depth: int, seconds: float = math.inf) -> Sequence[int]:
         return self._costs.unmeasured(depth, WIDTHS, seconds)
 
-    def calibrate(self, measured: Measured) -> None:
+    def calibrate(self, measured: PassCosts) -> None:
         """Take costs by width. Where not even a plain pass could be measured, nothing is drafted."""
         if 1 in measured.seconds:
             self._costs.take(measured)
@@ -217,8 +217,8 @@ class ThroughputController:
             return False
         return True
 
-    def stand(self, depth: int) -> None:
-        self._costs.stand(depth)
+    def at_depth(self, depth: int) -> None:
+        self._costs.at_depth(depth)
 
     @property
     def least_chance(self) -> float:
@@ -233,7 +233,7 @@ class ThroughputController:
             self._least = min((cost - 1.0) / k for k, cost in enumerate(relative, start=1))
         return self._least
 
-    def choose(self, options: Sequence[Option]) -> Choice:
+    def choose(self, options: Sequence[DraftOption]) -> DraftChoice:
         costs = self._costs
         self._on_credit = False
         stale = self._drafts_made >= REFRESH and self._drafted_seconds >= _REFRESH_SECONDS
@@ -248,27 +248,27 @@ class ThroughputController:
             if not option.forecast:
                 continue
             wanted = within = self._best(option, costs)
-            proven = wanted.cost > affordable and option.run >= self._run_needed
+            proven = wanted.cost > affordable and option.hit_streak >= self._run_needed
             if proven:
-                within = self._best(option, costs, longest=option.run)
+                within = self._best(option, costs, longest=option.hit_streak)
             elif wanted.cost > affordable:
                 within = self._best(option, costs, affordable)
             if within.k and within.rate > best.rate:
                 chosen, best, on_credit = index, within, proven
             plan, refused = (within, None) if within.rate > least else self._refused(option, wanted, least)
-            values.append(Value(option.proposer, plan.k, plan.rate * plain - 1.0, refused))
+            values.append(ExpectedGain(option.proposer, plan.k, plan.rate * plain - 1.0, refused))
         self._on_credit = on_credit
         self._hopeless = 0 if any(each.k for each in values) else self._hopeless + 1
         self._resting = REST if self._hopeless >= HOPELESS else 0
-        if best.k == 0 or not options[chosen].stops:
-            return Choice(chosen, best.k, 0.0, tuple(values))
-        return Choice(chosen, *self._stopping(options[chosen], best, costs, affordable), tuple(values))
+        if best.k == 0 or not options[chosen].stops_early:
+            return DraftChoice(chosen, best.k, 0.0, tuple(values))
+        return DraftChoice(chosen, *self._stopping(options[chosen], best, costs, affordable), tuple(values))
 
-    def promising(self, option: Option) -> bool:
+    def promising(self, option: DraftOption) -> bool:
         costs = self._costs
         if self._owed > 0.0:
             return False
-        return not costs.known or self._best(option._replace(behind=0), costs).rate * costs.plain > LEAST_GAIN
+        return not costs.known or self._best(option._replace(lag=0), costs).rate * costs.plain > LEAST_GAIN
 
     def padding(self, drafted: int, room: int) -> int:
         if drafted == 0 or not self._costs.known:
@@ -276,29 +276,29 @@ class ThroughputController:
         padding = self._costs.cheapest[drafted + 1] - (drafted + 1)
         return padding if padding <= room else 0
 
-    def caught_up(self, proposer: str, tokens: int, seconds: float) -> None:
+    def synced(self, proposer: str, tokens: int, seconds: float) -> None:
         each = seconds / tokens
         before = self._read_seconds.get(proposer, each)
         self._read_seconds[proposer] = before + _COST_STEP * (each - before)
         self._owed += seconds
 
-    def _refused(self, option: Option, wanted: _Best, least: float) -> tuple[_Best, Refusal]:
+    def _refused(self, option: DraftOption, wanted: _Best, least: float) -> tuple[_Best, Refusal]:
         """The plan of an option that cannot be taken, and why."""
         if wanted.rate > least:
             return wanted, "paused" if self._ledger < 0.0 else "risky"
-        if option.behind > 1:
-            read = self._best(option._replace(behind=0), self._costs)
+        if option.lag > 1:
+            read = self._best(option._replace(lag=0), self._costs)
             if read.rate > least:
                 return read, "unread"
         return wanted, "small"
 
     def _best(
-        self, option: Option, costs: CostCurve, affordable: float = math.inf, longest: int = LONGEST
+        self, option: DraftOption, costs: CostCurve, affordable: float = math.inf, longest: int = LONGEST
     ) -> _Best:
         """The k of at least 1 with the most tokens a second; k 0 where there is none."""
         draft = self._draft_seconds.get(option.proposer, 0.0)
         scale = costs.scale
-        extra = costs.back + (option.behind * self._reading(option.proposer) if option.behind else 0.0)
+        extra = costs.back + (option.lag * self._reading(option.proposer) if option.lag else 0.0)
         if self._replayed:
             extra += self._replayed * costs.each
         longest = min(len(option.forecast), longest)
@@ -318,7 +318,7 @@ class ThroughputController:
         return _Best(best, best_rate, best_cost)
 
     def _stopping(
-        self, option: Option, best: _Best, costs: CostCurve, affordable: float
+        self, option: DraftOption, best: _Best, costs: CostCurve, affordable: float
     ) -> tuple[int, float]:
         """How far a draft may go while its model is sure, and the chance of acceptance that still pays."""
         draft = self._draft_seconds.get(option.proposer, 0.0)

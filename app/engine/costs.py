@@ -43,7 +43,7 @@ _STRIDE = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class PassCosts:
     """Seconds of passes by width behind `depth` tokens; only widths that were run, 1 among them.
 
     load: of the machine when they were measured (the system's load average), 0 where it does not tell.
@@ -128,19 +128,19 @@ class CostCurve:
         return self._back * self.plain if self._before == 1 else 0.0
 
     @property
-    def measured(self) -> tuple[Measured, ...]:
+    def measured(self) -> tuple[PassCosts, ...]:
         """What was run, as of now: nothing that was read between or beyond measurements."""
         return tuple(
-            Measured(knot.depth, {n: self.scale * each for n, each in knot.seconds.items()}, knot.load)
+            PassCosts(knot.depth, {n: self.scale * each for n, each in knot.seconds.items()}, knot.load)
             for knot in self._knots
         )
 
-    def remember(self, measured: Iterable[Measured]) -> None:
+    def remember(self, measured: Iterable[PassCosts]) -> None:
         """Start from what another run measured."""
         for each in measured:
             self._put(_Knot(each.depth, dict(each.seconds), each.load))
 
-    def take(self, measured: Measured) -> None:
+    def take(self, measured: PassCosts) -> None:
         """What was measured just now."""
         factor = 1.0 / self.scale
         seconds = {width: factor * each for width, each in measured.seconds.items()}
@@ -187,7 +187,7 @@ class CostCurve:
         self._knots.sort(key=lambda knot: knot.depth)
         self._price()
 
-    def stand(self, depth: int) -> None:
+    def at_depth(self, depth: int) -> None:
         """Make the costs those of passes behind so many tokens."""
         self._depth = depth
         if abs(depth - self._plain_depth) > self._plain_reach:
@@ -310,7 +310,7 @@ def filled(measured: Mapping[int, float], longest: int) -> list[float]:
     return filled[: longest + 1]
 
 
-def numbers_of(measured: Sequence[Measured]) -> tuple[float, ...]:
+def numbers_of(measured: Sequence[PassCosts]) -> tuple[float, ...]:
     """As numbers: for each depth its tokens, the load, how many widths, and each width with its seconds."""
     return tuple(
         number
@@ -324,9 +324,9 @@ def numbers_of(measured: Sequence[Measured]) -> tuple[float, ...]:
     )
 
 
-def measured_of(numbers: Sequence[float]) -> tuple[Measured, ...]:
+def measured_of(numbers: Sequence[float]) -> tuple[PassCosts, ...]:
     """The measurements of these numbers; () where they are none."""
-    found: list[Measured] = []
+    found: list[PassCosts] = []
     place = 0
     while place + 3 <= len(numbers):
         depth, load, count = numbers[place : place + 3]
@@ -343,6 +343,6 @@ def measured_of(numbers: Sequence[float]) -> tuple[Measured, ...]:
         if not sound:
             return ()
         seconds = {int(width): cost for width, cost in zip(widths, costs, strict=True)}
-        found.append(Measured(int(depth), seconds, load))
+        found.append(PassCosts(int(depth), seconds, load))
         place = end
     return tuple(found) if place == len(numbers) else ()

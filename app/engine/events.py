@@ -42,7 +42,7 @@ class Prefill:
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class ExpectedGain:
     """What the controller expected of a proposer before a pass.
 
     k: its best draft length, at least 1, of those that the ledger allows where one of them pays. gain:
@@ -80,7 +80,7 @@ class Pass:
     seconds: float
     target_seconds: float
     proposer_seconds: float
-    values: tuple[Value, ...] = ()
+    values: tuple[ExpectedGain, ...] = ()
     padded: int = 0
     reading_seconds: float = 0.0
     speculation_seconds: float = 0.0
@@ -89,7 +89,7 @@ class Pass:
 
 
 @dataclass(frozen=True, slots=True)
-class Dropped:
+class ProposerDropped:
     """A proposer failed and drafts no more; the reply goes on without it.
 
     damaged: its model computes no numbers; otherwise `reason` is what llama.cpp said.
@@ -161,7 +161,7 @@ class Finished:
         return (self.decode_seconds - self.model_seconds) / self.passes if self.passes else None
 
 
-Event = Prefill | Pass | Dropped | Finished
+Event = Prefill | Pass | ProposerDropped | Finished
 
 
 def times_plain(

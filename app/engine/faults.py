@@ -7,7 +7,7 @@ from app.errors import SpecchatError
 from proposers.base import NoDraft, Proposer
 
 
-class Lost(Exception):
+class ProposerFault(Exception):
     """A proposer failed, and is of no use until it is loaded again."""
 
     def __init__(self, proposer: Proposer, fault: Exception) -> None:
@@ -17,10 +17,10 @@ class Lost(Exception):
         self.damaged = isinstance(fault, (NoNumbers, NoDraft))
 
     @classmethod
-    def of(cls, proposer: Proposer, fault: Exception) -> Lost:
+    def of(cls, proposer: Proposer, fault: Exception) -> ProposerFault:
         """The proposer that a fault is of: this one, unless it is known to be another's."""
         return fault if isinstance(fault, cls) else cls(proposer, fault)
 
 
 # Faults of files and of llama.cpp. Whatever raises them while a proposer is at work is that proposer's.
-FAULTS = (SpecchatError, NoDraft, Lost)
+FAULTS = (SpecchatError, NoDraft, ProposerFault)

@@ -48,6 +48,14 @@ class Sampler:
         """A token by inversion: one uniform a token, so equal seeds meet equal choices."""
         return int(distribution.tokens[draw_index(distribution.probabilities, rng)])
 
+    def sample(
+        self, row: Logits, history: Sequence[int], drafted: Sequence[int], rng: np.random.Generator
+    ) -> int:
+        """A token of a row (V,) that follows history + drafted; at temperature 0 its argmax."""
+        if self.greedy:
+            return self.choose(row, history, drafted)
+        return self.draw(self.distributions(row[None], history, drafted)[0], rng)
+
     def distributions(
         self, rows: Logits, history: Sequence[int], drafted: Sequence[int]
     ) -> list[Distribution]:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from app.engine.events import Finished, FinishReason, Pass, Tally
-from app.engine.pace import PlainPace
+from app.engine.plain import PlainEstimator
 from app.engine.reply import Reply
 
 
 class Statistics:
     """Counts every pass once; `finish` gives the record in which all sums reconcile."""
 
-    def __init__(self, prompt_tokens: int, cached_tokens: int, seed: int, pace: PlainPace) -> None:
+    def __init__(self, prompt_tokens: int, cached_tokens: int, seed: int, pace: PlainEstimator) -> None:
         self._prompt_tokens = prompt_tokens
         self._cached_tokens = cached_tokens
         self._seed = seed

@@ -19,7 +19,7 @@ Rows = NDArray[np.float64]
 Rule = Callable[[Sequence[int], Rows, Rows, np.random.Generator], list[int]]
 
 
-def match_rule(draft: Sequence[int], sample: Callable[[int], int]) -> list[int]:
+def match_chain(draft: Sequence[int], sample: Callable[[int], int]) -> list[int]:
     """Verify a deterministic draft: q is 1 at each token, so token i stands with probability p(x_i).
 
     Sampling y from p and keeping the draft while y is its next token is the token rule of Leviathan
@@ -37,6 +37,31 @@ def match_rule(draft: Sequence[int], sample: Callable[[int], int]) -> list[int]:
             return committed
     committed.append(sample(len(draft)))
     return committed
+
+
+def match_tree(
+    tokens: Sequence[int], parents: Sequence[int], sample: Callable[[Sequence[int]], int]
+) -> tuple[list[int], list[int]]:
+    """Verify a tree of deterministic guesses: go on to a node's child as long as the target says its token.
+
+    At a node whose children are the set S, one of them stands with probability p(S), the most that any rule
+    can do for a given S; so each committed token is a draw from p, and a seed gives the same reply whatever
+    was drafted, as with `match_chain`.
+
+    tokens, parents: see Proposal. sample(path) draws from the target's distribution behind these nodes, from
+    the root down. Returns the committed tokens, and the nodes of those that were drafted.
+    """
+    committed: list[int] = []
+    path: list[int] = []
+    while True:
+        last = path[-1] if path else -1
+        token = sample(path)
+        committed.append(token)
+        children = (node for node, parent in enumerate(parents) if parent == last and tokens[node] == token)
+        found = next(children, None)
+        if found is None:
+            return committed, path
+        path.append(found)
 
 
 def token_rule(draft: Sequence[int], q: Rows, p: Rows, rng: np.random.Generator) -> list[int]:

@@ -17,7 +17,7 @@ def bare_decode(context: Context, token: int, steps: int) -> float:
     left as it was found.
     """
     pointer = context.pointer
-    context.mark()
+    context.checkpoint()
     size = context.model.vocabulary.size
     single = (llama_cpp.llama_token * 1)(token)
     started = time.perf_counter()

@@ -1,7 +1,8 @@
 """A context: the cache of one model, and forward passes over it.
 
-Tokens of sequence s occupy positions 0 … length(s) - 1. A forward appends; a rollback cuts. Nothing
-here copies logits: rows are views into llama.cpp's buffer, valid until the next forward.
+Tokens occupy positions 0 … length - 1 of llama.cpp's sequence 0. A forward appends; a rollback cuts. A tree
+of tokens is read in one pass too: each of its branches is a sequence of its own until one is committed.
+Nothing here copies logits: rows are views into llama.cpp's buffer, valid until the next forward.
 
 Memory that cannot be cut goes back to an earlier place, see memory.py. What lies between that and the place
 that was asked for counts as held all the same: the next forward reads it again, in the same pass.
@@ -19,36 +20,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.errors import SpecchatError
+from app.llama.batch import Batch, Tree
 from app.llama.candidates import Candidates, DeviceTopK
-from app.llama.memory import (
-    CopiedMemory,
-    Role,
-    Sequence0,
-    SnapshotMemory,
-    WholeWindowMemory,
-    WindowMemory,
-)
+from app.llama.chunks import ChunkSize
+from app.llama.memory import CopiedMemory, Role, memory_of
 from app.llama.model import MemoryShort, Model, memory_was_short
 from app.llama.native import array_at, native_log
+from app.llama.parameters import MAX_ROWS, context_parameters
 from app.llama.settings import ContextSettings
 from app.llama.threads import Threads, performance_cores
-
-_CACHE_TYPES = {"f32": 0, "f16": 1, "q4_0": 2, "q4_1": 3, "q5_0": 6, "q5_1": 7, "q8_0": 8, "bf16": 30}
-_FLASH = {"auto": -1, "off": 0, "on": 1}
 
 # On a CPU llama.cpp gives a position the same bits in passes of 2 to 48 positions, and other bits in
 # a pass of 1 and in wider ones (measured).
 _EXACT_WIDTHS = (2, 48)
-
-# Rows of logits that one forward may return. It bounds llama.cpp's buffer: 64 rows of 152k floats
-# are 39 MB, where its default of one row for each token of a chunk would be 311 MB.
-MAX_ROWS = 64
-
-# A pass on a GPU cannot be stopped. So a slow one reads few tokens of a prompt at once: so many at first and
-# at least, twice as many after a pass that took less than the shorter of these seconds, half as many after
-# one that took more than the longer.
-_FIRST_CHUNK, _LEAST_CHUNK = 64, 32
-_SHORT_READING, _LONG_READING = 0.25, 1.0
 
 
 class Interrupted(Exception):
@@ -65,31 +49,13 @@ class Context:
         refused. Linux seldom refuses: it hands out more than there is and ends the process that uses it.
         """
         settings = settings or ContextSettings()
-        if settings.sequences > 1 and (model.recurrent or model.window):
-            raise ValueError("several sequences are for memory that can be cut")
+        if settings.branches > 1 and (model.recurrent or model.window):
+            raise ValueError("trees are for memory that can be cut")
         log = native_log()
         log.faults.clear()
-        parameters = llama_cpp.llama_context_default_params()
-        # Exact mode's throw-away position needs room as well.
-        parameters.n_ctx = length + 1 if settings.exact else length
-        # llama.cpp ends the process where a pass has no room for the snapshots and two tokens.
-        snapshots = max(0, min(settings.snapshots, length - 2)) if model.recurrent else 0
-        parameters.n_batch = parameters.n_ubatch = max(settings.chunk, MAX_ROWS, snapshots + 2)
-        parameters.n_seq_max = settings.sequences
-        parameters.n_outputs_max = MAX_ROWS
         threads = settings.threads or performance_cores()
         self.threads = Threads(threads, threads)
-        parameters.n_threads, parameters.n_threads_batch = self.threads
-        parameters.flash_attn_type = _FLASH[settings.flash_attention]
-        parameters.type_k = parameters.type_v = _CACHE_TYPES[settings.cache_type]
-        # Weights that stay on the CPU would be copied to a GPU for passes of 32 tokens or more, and for no
-        # narrower ones.
-        parameters.op_offload = not settings.exact
-        # Where a window is cut short its rows lie in an order of their history, which rounding depends on;
-        # and beside recurrent layers llama.cpp does not tell what is left of it.
-        parameters.swa_full = settings.whole_window or settings.exact or model.recurrent
-        parameters.n_rs_seq = snapshots
-        parameters.kv_unified = True
+        parameters = context_parameters(model, length, settings, self.threads)
         self._vocabulary_size = model.vocabulary.size
         # A pass for candidates alone may be taken back altogether.
         candidates = 0 if model.recurrent else settings.candidates
@@ -111,15 +77,16 @@ class Context:
         self.capacity = length
         # In exact mode the cache may not depend on the width of its passes either: what it holds of an
         # earlier prompt was read in other chunks.
-        self._adapts = model.on_gpu and not settings.exact
-        first = _FIRST_CHUNK if self._adapts else settings.chunk
-        self._chunk = self._most if settings.exact else min(first, settings.chunk)
+        chunk = self._most if settings.exact else settings.chunk
+        self._chunk = ChunkSize(chunk, adapts=model.on_gpu and not settings.exact)
         self.seconds = 0.0
         self.stop: Callable[[], bool] = _never
         self._memory = llama_cpp.llama_get_memory(pointer)
-        self._lengths = [0] * settings.sequences
+        # Tokens in llama.cpp's memory, and the tree that the last pass put behind them.
+        self._held = 0
+        self._tree: Tree | None = None
         # Where rows cannot simply be cut: how it goes back, and what it has to read again then.
-        self._rewinder = _rewinder(model, pointer, settings, length)
+        self._rewinder = memory_of(model, pointer, settings, length)
         self._pending: list[int] = []
         # How many tokens were read again from a place on, along with others in pass after pass; and after how
         # many they are read alone, which costs a pass and is the end of it.
@@ -127,19 +94,11 @@ class Context:
         self.patience = 8
         # Exact mode reads a single token that is pending in a pass with others.
         self.widest = self._most - 1 if self._rewinder and settings.exact else self._most
-        self._batch = llama_cpp.llama_batch_init(parameters.n_batch, 0, 1)
-        # Fields of a ctypes structure are new objects at each access; these pointers stay.
-        self._tokens, self._positions = self._batch.token, self._batch.pos
-        self._outputs = self._batch.logits
-        self._slots = int(parameters.n_batch)
+        self._batch = Batch(int(parameters.n_batch), settings.branches)
         self._row_views: dict[tuple[int, int], NDArray[np.float32]] = {}
-        for index in range(parameters.n_batch):
-            self._batch.n_seq_id[index] = 1
-            self._batch.seq_id[index][0] = 0
-        self._batch_sequence = 0
         self._abort = llama_cpp.ggml_abort_callback(lambda _: self.stop())
         self._no_abort = llama_cpp.ggml_abort_callback()
-        self._free = weakref.finalize(self, _free_context, pointer, self._batch, self._top_k)
+        self._free = weakref.finalize(self, _free_context, pointer, self._batch.native, self._top_k)
 
     def __enter__(self) -> Context:
         return self
@@ -152,8 +111,8 @@ class Context:
 
     @property
     def length(self) -> int:
-        """Tokens of sequence 0 that the next forward follows."""
-        return self._lengths[0] + len(self._pending)
+        """Tokens that the next forward follows."""
+        return self._held + len(self._pending)
 
     @property
     def pending(self) -> int:
@@ -187,8 +146,8 @@ class Context:
         """How many of each row's largest logits `forward_candidates` gives; 0 where it cannot."""
         return self._top_k.count
 
-    def forward(self, tokens: Sequence[int], rows: int = 1, sequence: int = 0) -> NDArray[np.float32]:
-        """Append tokens to a sequence; logits (rows, V) after the last `rows` of them.
+    def forward(self, tokens: Sequence[int], rows: int = 1) -> NDArray[np.float32]:
+        """Append tokens; logits (rows, V) after the last `rows` of them.
 
         More tokens than `widest` are read in chunks, and only then `stop` is asked, between chunks and, on
         a CPU, inside them: the caller wants an answer within 200 ms, and a chunk can take seconds.
@@ -198,7 +157,7 @@ class Context:
         where llama.cpp fails.
         """
         total = len(tokens)
-        length = self._lengths[sequence] if sequence else self.length
+        length = self.length
         if length + total > self.capacity:
             raise ValueError(f"{total} tokens do not fit behind {length}")
         if rows > min(self.widest, total):
@@ -209,22 +168,22 @@ class Context:
         # Where hidden states are wanted llama.cpp gives a row for every token of a pass.
         head = total - rows if total > self._most or self.settings.hidden_states else 0
         if head:
-            self._read(tokens[:head], sequence)
+            self._read(tokens[:head])
         if rows == 0:
             if head == 0:
-                self._decode_silent(tokens, sequence)
+                self._decode_silent(tokens)
             return np.empty((0, self._vocabulary_size), np.float32)
-        return self._decode_rows(tokens[head:], rows, sequence)
+        return self._decode_rows(tokens[head:], rows)
 
     def forward_candidates(self, tokens: Sequence[int]) -> Candidates | None:
-        """Append tokens, at most `widest`, to sequence 0; the largest logits after each of them. None where
+        """Append tokens, at most `widest`; the largest logits after each of them. None where
         the device turns out to have no top-k: the tokens are appended all the same."""
         if len(tokens) > min(self.widest, self.capacity - self.length):
             raise ValueError(f"{len(tokens)} rows asked behind {self.length} tokens")
         if self._pending:
-            self._read(self._with_pending(()), 0)
+            self._read(self._with_pending(()))
         self._top_k.put_in(self.pointer)
-        self._decode(tokens, len(tokens), 0)
+        self._decode(tokens, len(tokens))
         return self._top_k.of_last_pass(self.pointer, len(tokens))
 
     def _with_pending(self, tokens: Sequence[int]) -> Sequence[int]:
@@ -232,14 +191,14 @@ class Context:
         more: then these are read first, alone, and the memory can go back to the place behind them."""
         pending, self._pending = self._pending, []
         start, carried = self._carried
-        carried = len(pending) + (carried if start == self._lengths[0] else 0)
-        self._carried = (self._lengths[0], carried)
+        carried = len(pending) + (carried if start == self._held else 0)
+        self._carried = (self._held, carried)
         if carried <= self.patience or len(pending) < self.narrowest:
             return [*pending, *tokens]
-        self._read(pending, 0)
+        self._read(pending)
         return tokens
 
-    def _read(self, tokens: Sequence[int], sequence: int) -> None:
+    def _read(self, tokens: Sequence[int]) -> None:
         """Append many tokens without logits, chunk by chunk; `stop` may end it at any time, but on a GPU only
         between chunks."""
         llama_cpp.llama_set_abort_callback(self.pointer, self._abort, None)
@@ -248,67 +207,58 @@ class Context:
             while start < len(tokens):
                 if self.stop():
                     raise Interrupted
-                part = tokens[start : start + self._chunk]
+                part = tokens[start : start + self._chunk.tokens]
                 before = self.seconds
-                self._decode_silent(part, sequence)
+                self._decode_silent(part)
                 start += len(part)
-                if self._adapts and len(part) == self._chunk:
-                    self._chunk = next_chunk(self._chunk, self.seconds - before, self.settings.chunk)
+                self._chunk.observe(len(part), self.seconds - before)
         finally:
             llama_cpp.llama_set_abort_callback(self.pointer, self._no_abort, None)
 
-    def _decode_silent(self, tokens: Sequence[int], sequence: int) -> None:
+    def _decode_silent(self, tokens: Sequence[int]) -> None:
         """One pass without logits."""
         if 0 < len(tokens) < self.narrowest:
-            self._decode_rows(tokens, 1, sequence)
+            self._decode_rows(tokens, 1)
         else:
-            self._decode(tokens, 0, sequence)
+            self._decode(tokens, 0)
 
-    def _decode_rows(self, tokens: Sequence[int], rows: int, sequence: int) -> NDArray[np.float32]:
+    def _decode_rows(self, tokens: Sequence[int], rows: int) -> NDArray[np.float32]:
         """One pass with logits. Where exact mode widens it, the rest of the product is thrown away."""
         self._top_k.take_out(self.pointer)
-        if self.settings.hidden_states:
-            llama_cpp.llama_set_embeddings(self.pointer, True)
-            try:
-                return self._decode_padded(tokens, rows, sequence)
-            finally:
-                llama_cpp.llama_set_embeddings(self.pointer, False)
-        return self._decode_padded(tokens, rows, sequence)
-
-    def _decode_padded(self, tokens: Sequence[int], rows: int, sequence: int) -> NDArray[np.float32]:
         if rows >= self.narrowest:
-            self._decode(tokens, rows, sequence)
+            self._decode(tokens, rows)
             return self._rows(rows)
-        end = self._lengths[sequence] + len(tokens)
+        end = self._held + len(tokens)
         padding = max(0, self.narrowest - len(tokens))
         asked = self.narrowest
-        self._decode([*tokens, *[tokens[-1]] * padding], asked, sequence)
+        self._decode([*tokens, *[tokens[-1]] * padding], asked)
         if padding:
-            self.rollback(end, sequence)
+            self.rollback(end)
         first = asked - rows - padding
         return self._rows(asked)[first : first + rows]
 
-    def _decode(self, tokens: Sequence[int], rows: int, sequence: int) -> None:
-        count = len(tokens)
-        length = self._lengths[sequence]
-        # A plain loop: for the few tokens of a usual pass it is done before numpy has begun.
-        silent = count - rows
-        for index, token in enumerate(tokens):
-            self._tokens[index] = token
-            self._positions[index] = length + index
-            self._outputs[index] = index >= silent
-        if sequence != self._batch_sequence:
-            for index in range(self._slots):
-                self._batch.seq_id[index][0] = sequence
-            self._batch_sequence = sequence
-        self._batch.n_tokens = count
-        if self.leader is not None:
-            self.use_threads(self.leader.threads)
-        started = time.perf_counter()
+    def _decode(self, tokens: Sequence[int], rows: int) -> None:
+        count, length = len(tokens), self._held
+        self._batch.fill(tokens, length, rows)
         # A plain pass is not taken back.
         if self._rewinder is not None and count > 1:
             self._rewinder.prepare(count)
-        status = llama_cpp.llama_decode(self.pointer, self._batch)
+        self._run(count, rows)
+        self._held = length + count
+        if self._rewinder is not None:
+            self._rewinder.decoded(tokens)
+
+    def _run(self, count: int, rows: int) -> None:
+        """One pass over what is in the batch. Where it raises, the memory is in order."""
+        if self.leader is not None:
+            self.use_threads(self.leader.threads)
+        started = time.perf_counter()
+        hidden = self.settings.hidden_states and rows > 0
+        if hidden:
+            llama_cpp.llama_set_embeddings(self.pointer, True)
+        status = llama_cpp.llama_decode(self.pointer, self._batch.native)
+        if hidden:
+            llama_cpp.llama_set_embeddings(self.pointer, False)
         # On a GPU a decode returns before its work is done; asking for the logits waits for it. What is only
         # read is waited for as well, else the pass behind it pays for a whole prompt.
         if status == 0 and rows:
@@ -317,12 +267,9 @@ class Context:
             llama_cpp.llama_synchronize(self.pointer)
         self.seconds += time.perf_counter() - started
         if status == 0:
-            self._lengths[sequence] = length + count
-            if self._rewinder is not None:
-                self._rewinder.decoded(tokens)
             return
         # An aborted or failed pass may have left some of its tokens behind.
-        self.recover(sequence)
+        self.recover()
         if status == 2:
             raise Interrupted
         fault = native_log().faults
@@ -347,9 +294,9 @@ class Context:
         address = ctypes.cast(llama_cpp.llama_get_embeddings(self.pointer), ctypes.c_void_p).value or 0
         return array_at(address, rows, self.model.width, np.float32)
 
-    def rollback(self, length: int, sequence: int = 0) -> None:
-        """Keep the first `length` tokens of a sequence. Raises SpecchatError where it cannot be cut."""
-        held = self._lengths[sequence] if sequence else self.length
+    def rollback(self, length: int) -> None:
+        """Keep the first `length` tokens. Raises SpecchatError where the memory cannot be cut."""
+        held = self.length
         if length > held:
             raise ValueError(f"cannot roll {held} tokens back to {length}")
         if length == held:
@@ -357,26 +304,26 @@ class Context:
         if self._rewinder is not None:
             self._go_back(self._rewinder, length)
             return
-        self._cut(sequence, length)
-        self._lengths[sequence] = length
+        self._cut(length)
+        self._held = length
 
     def rewind(self, length: int) -> int:
-        """Keep as many of the first `length` tokens of sequence 0 as need not be read again; how many."""
+        """Keep as many of the first `length` tokens as need not be read again; how many."""
         self.rollback(length)
         self._pending = []
-        return self._lengths[0]
+        return self._held
 
     def _go_back(self, rewinder: CopiedMemory, length: int) -> None:
-        read = self._lengths[0]
+        read = self._held
         if length >= read:
             del self._pending[length - read :]
             return
         started = time.perf_counter()
         self._pending = rewinder.rewind(length)
-        self._lengths[0] = len(rewinder.tokens)
+        self._held = len(rewinder.tokens)
         self.seconds += time.perf_counter() - started
 
-    def mark(self) -> None:
+    def checkpoint(self) -> None:
         """Passes will be made here and taken back: where rows cannot be cut, make that cheap."""
         if self._rewinder is not None:
             self._rewinder.hold(Role.MARK)
@@ -386,77 +333,63 @@ class Context:
         if self._rewinder is not None:
             self._rewinder.hold(Role.TURN)
 
-    def recover(self, sequence: int = 0) -> None:
+    def recover(self) -> None:
         """Something else has used llama.cpp's memory behind the tokens that are held, or a pass failed: hold
         what is certain to be right, where rows can be cut all of it."""
         if self._rewinder is None:
-            self._cut(sequence, self._lengths[sequence])
+            llama_cpp.llama_memory_seq_keep(self._memory, 0)
+            self._cut(self._held)
         else:
             self._pending = []
             self._rewinder.recover()
-            self._lengths[0] = len(self._rewinder.tokens)
+            self._held = len(self._rewinder.tokens)
 
-    def _cut(self, sequence: int, length: int) -> None:
-        if not llama_cpp.llama_memory_seq_rm(self._memory, sequence, length, -1):
+    def _cut(self, length: int) -> None:
+        if not llama_cpp.llama_memory_seq_rm(self._memory, 0, length, -1):
             raise SpecchatError(
                 f"The memory of {self.model.path.name} cannot be cut back to {length} tokens: "
                 "load the model again."
             )
 
-    def branch(self, sequence: int) -> None:
-        """Make `sequence` a copy of sequence 0; the cells are shared, nothing is copied."""
-        self._cut(sequence, 0)
-        llama_cpp.llama_memory_seq_cp(self._memory, 0, sequence, -1, -1)
-        self._lengths[sequence] = self._lengths[0]
+    def forward_tree(self, tokens: Sequence[int], tree: Tree) -> NDArray[np.float32]:
+        """One pass over the next token, the root, and a tree of tokens behind it; logits (len(tokens), V), a
+        row for each of them. `commit` says which branch stays, before anything else is done.
 
-    def commit(self, sequence: int) -> None:
-        """Sequence 0 becomes what `sequence` is; all other sequences are dropped."""
-        if sequence:
-            self._cut(0, 0)
-            llama_cpp.llama_memory_seq_cp(self._memory, sequence, 0, -1, -1)
+        The branches' cells lie beside each other afterwards. Later rows are those of a chain up to
+        rounding, and not to the last bit.
+
+        Raises ValueError where the tree does not fit, and Interrupted and SpecchatError as `forward` does.
+        """
+        branches = len(tree.parents) - len(set(tree.parents) - {-1})
+        if branches > self.settings.branches or len(tokens) > min(self.widest, self.capacity - self.length):
+            raise ValueError(f"no room for {len(tokens)} tokens in {branches} branches")
+        self._top_k.take_out(self.pointer)
+        count = self._batch.fill_tree(tokens, tree, self._held)
+        for branch in range(1, count):
+            llama_cpp.llama_memory_seq_cp(self._memory, 0, branch, -1, -1)
+        try:
+            self._run(len(tokens), len(tokens))
+        finally:
+            self._batch.clear_tree(len(tokens))
+        self._tree = tree
+        return self._rows(len(tokens))
+
+    def commit(self, node: int) -> None:
+        """Keep the last tree's root and what leads from it to a node, -1 for the root alone; the rest is
+        dropped."""
+        tree, start = self._tree, self._held
+        if tree is None:
+            raise ValueError("the last pass was not over a tree")
+        self._tree = None
+        branch, self._held = 0, start + 1
+        if node >= 0:
+            branch = tree.branches()[node][0]
+            self._held += tree.depths()[node]
+        if branch:
+            self._cut(start)
+            llama_cpp.llama_memory_seq_cp(self._memory, branch, 0, start, -1)
         llama_cpp.llama_memory_seq_keep(self._memory, 0)
-        self._lengths = [self._lengths[sequence]] + [0] * (len(self._lengths) - 1)
-
-    def snapshot(self, sequence: int = 0) -> bytes:
-        """The state of a sequence whose rows can be cut."""
-        size = llama_cpp.llama_state_seq_get_size(self.pointer, sequence)
-        buffer = (ctypes.c_uint8 * size)()
-        written = llama_cpp.llama_state_seq_get_data(self.pointer, buffer, size, sequence)
-        return self._lengths[sequence].to_bytes(8, "little") + bytes(buffer[:written])
-
-    def restore(self, snapshot: bytes, sequence: int = 0) -> None:
-        """Put a snapshot back. Raises SpecchatError where it does not fit this context."""
-        if self._rewinder is not None:
-            raise ValueError("what is held then is not known")
-        state = snapshot[8:]
-        buffer = (ctypes.c_uint8 * len(state)).from_buffer_copy(state)
-        self._cut(sequence, 0)
-        if not llama_cpp.llama_state_seq_set_data(self.pointer, buffer, len(state), sequence):
-            self._lengths[sequence] = 0
-            raise SpecchatError("The saved state does not fit this context: start the reply again.")
-        self._lengths[sequence] = int.from_bytes(snapshot[:8], "little")
-
-
-def _rewinder(model: Model, pointer: object, settings: ContextSettings, length: int) -> CopiedMemory | None:
-    """How the memory of a context goes back; None where rows can be cut."""
-    native = Sequence0(pointer)
-    if model.recurrent:
-        # llama.cpp takes any number, and has no snapshots all the same in many architectures.
-        snapshots = int(llama_cpp.llama_n_rs_seq(pointer))
-        return SnapshotMemory(native, snapshots) if snapshots else CopiedMemory(native)
-    if not model.window:
-        return None
-    if settings.whole_window or settings.exact:
-        return WholeWindowMemory(native, model.window, length)
-    # llama.cpp keeps so many rows more, and rounds up.
-    return WindowMemory(native, model.window, max(settings.chunk, MAX_ROWS))
-
-
-def next_chunk(chunk: int, seconds: float, most: int) -> int:
-    """How many tokens a GPU is to read at once, after it read `chunk` of them in `seconds`."""
-    if seconds < _SHORT_READING:
-        return min(2 * chunk, most)
-    return max(min(_LEAST_CHUNK, most), chunk // 2) if seconds > _LONG_READING else chunk
+        self._cut(self._held)
 
 
 def _never() -> bool:

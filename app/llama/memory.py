@@ -26,7 +26,9 @@ import llama_cpp
 import numpy as np
 from numpy.typing import NDArray
 
-from app.llama.settings import LEAST_TURNS, MOST_TURN_BYTES, MOST_TURNS
+from app.llama.model import Model
+from app.llama.parameters import MAX_ROWS
+from app.llama.settings import LEAST_TURNS, MOST_TURN_BYTES, MOST_TURNS, ContextSettings
 
 _PARTIAL = llama_cpp.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY
 
@@ -44,7 +46,7 @@ class Role(IntEnum):
     """A later prompt is likely to share what was read until here."""
 
 
-class Sequence0:
+class NativeSequence:
     """llama.cpp's memory of sequence 0."""
 
     def __init__(self, context: object) -> None:
@@ -95,7 +97,7 @@ class CopiedMemory:
     label = "copied state"
     copies = True
 
-    def __init__(self, native: Sequence0) -> None:
+    def __init__(self, native: NativeSequence) -> None:
         self.tokens: list[int] = []
         self._native = native
         # In the order of their lengths, one at each.
@@ -173,7 +175,7 @@ class SnapshotMemory(CopiedMemory):
 
     label = "snapshots"
 
-    def __init__(self, native: Sequence0, count: int) -> None:
+    def __init__(self, native: NativeSequence, count: int) -> None:
         """count: states that are kept beside the last one."""
         super().__init__(native)
         self._count = count
@@ -206,7 +208,7 @@ class WindowMemory(CopiedMemory):
 
     label = "sliding window"
 
-    def __init__(self, native: Sequence0, window: int, spare: int) -> None:
+    def __init__(self, native: NativeSequence, window: int, spare: int) -> None:
         """spare: rows that the windowed layers keep beyond the window."""
         super().__init__(native)
         self._window, self._spare = window, spare
@@ -240,11 +242,26 @@ class WholeWindowMemory(WindowMemory):
 
     copies = False
 
-    def __init__(self, native: Sequence0, window: int, capacity: int) -> None:
+    def __init__(self, native: NativeSequence, window: int, capacity: int) -> None:
         super().__init__(native, window, capacity)
 
     def hold(self, role: Role) -> None:
         pass
+
+
+def memory_of(model: Model, pointer: object, settings: ContextSettings, length: int) -> CopiedMemory | None:
+    """How the memory of a context of so many tokens goes back; None where rows can be cut."""
+    native = NativeSequence(pointer)
+    if model.recurrent:
+        # llama.cpp takes any number, and has no snapshots all the same in many architectures.
+        snapshots = int(llama_cpp.llama_n_rs_seq(pointer))
+        return SnapshotMemory(native, snapshots) if snapshots else CopiedMemory(native)
+    if not model.window:
+        return None
+    if settings.whole_window or settings.exact:
+        return WholeWindowMemory(native, model.window, length)
+    # llama.cpp keeps so many rows more, and rounds up.
+    return WindowMemory(native, model.window, max(settings.chunk, MAX_ROWS))
 
 
 def _bytes(state: State) -> ctypes._Pointer[ctypes.c_uint8]:

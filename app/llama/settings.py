@@ -41,6 +41,7 @@ class ContextSettings:
 
     exact: logits must not depend on the width of their pass, so a pass is never one wide: a single
     token carries a throw-away position that is rolled back.
+    branches: so many a tree of tokens may have that is read in one pass, see Context.forward_tree.
     candidates: so many of each row's largest logits can be had without whole rows, see candidates.py.
     snapshots: states of recurrent layers that are kept beside the last one, see memory.py; each takes as much
     memory as the state. whole_window: layers with a sliding window keep all rows, so that any can be cut; in
@@ -51,7 +52,7 @@ class ContextSettings:
     flash_attention: FlashAttention = "auto"
     cache_type: CacheType = "f16"
     chunk: int = 512
-    sequences: int = 1
+    branches: int = 1
     hidden_states: bool = False
     exact: bool = False
     candidates: int = 0

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from app.engine.events import Dropped, Event, Finished, Pass, Prefill, Request
+from app.engine.events import Event, Finished, Pass, Prefill, ProposerDropped, Request
 from app.engine.loop import Engine
 from app.llama.context import Interrupted
 from app.process.messages import Compared, Comparing, Divergence
@@ -55,7 +55,7 @@ class Comparison:
         engine: Engine,
         replies: Mapping[str, Engine],
         request: Request,
-        drop: Callable[[Dropped], str],
+        drop: Callable[[ProposerDropped], str],
     ) -> None:
         """engine: whoever used the target before; the next reply to any prompt is its own again. replies:
         twins of it by proposer. drop: says what became of a proposer that failed."""
@@ -110,7 +110,7 @@ class Comparison:
                 reply.text += event.text
             elif isinstance(event, Prefill):
                 yield event
-            elif isinstance(event, Dropped):
+            elif isinstance(event, ProposerDropped):
                 self._dropped(reply, event)
             else:
                 reply.finished = event
@@ -122,7 +122,7 @@ class Comparison:
             if over:
                 return
 
-    def _switch(self, reply: _Reply) -> Sequence[Dropped]:
+    def _switch(self, reply: _Reply) -> Sequence[ProposerDropped]:
         """Make the target that of a reply. Raises Interrupted."""
         last, self._last = self._last, reply.engine
         if reply.begun and last is not reply.engine:
@@ -132,7 +132,7 @@ class Comparison:
             reply.engine.take_over(last)
         return ()
 
-    def _dropped(self, reply: _Reply, event: Dropped) -> None:
+    def _dropped(self, reply: _Reply, event: ProposerDropped) -> None:
         """A proposer failed. Figures of plain decoding are not those of its own reply."""
         sentence = self._drop(event)
         if event.proposer == reply.proposer:

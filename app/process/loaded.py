@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from app.assembly import Assembly, Setup, template_for
 from app.chat.message import Message
 from app.chat.prompt import encode
-from app.engine.events import Dropped, Finished
+from app.engine.events import Finished, ProposerDropped
 from app.engine.loop import Engine
 from app.errors import SpecchatError
 from app.llama.settings import ContextSettings, ModelSettings
@@ -118,7 +118,7 @@ class LoadedModel:
         self._agreed, self._question = command.agreed, None
         problem = None
         try:
-            self.engine.proposers = self.assembly.proposers(name, self.engine.target.capacity)
+            self.engine.sequence.proposers = self.assembly.proposers(name, self.engine.target.capacity)
             self.chosen = command.name
         except SpecchatError as error:
             if self._question is not None and not command.agreed:
@@ -135,7 +135,7 @@ class LoadedModel:
         except SpecchatError as error:
             return self._question or str(error)
 
-    def drop(self, event: Dropped) -> tuple[str, Switched]:
+    def drop(self, event: ProposerDropped) -> tuple[str, Switched]:
         """A proposer failed in mid-reply, and the engine goes on without it: what to say, and what is on."""
         sentence = self.assembly.drop(event)
         if self.chosen == event.proposer:
@@ -146,8 +146,8 @@ class LoadedModel:
         """Load another draft model and use it, or unload the one that there is."""
         assembly, draft = self.assembly, command.draft
         before = self.chosen
-        if any(each.name == "draft" for each in self.engine.proposers):
-            self.engine.proposers = assembly.proposers("off", self.engine.target.capacity)
+        if any(each.name == "draft" for each in self.engine.sequence.proposers):
+            self.engine.sequence.proposers = assembly.proposers("off", self.engine.target.capacity)
         assembly.set_draft(draft)
         wanted = "draft" if draft is not None else "auto" if before == "draft" else before
         switched = self.set_proposer(SetProposer(wanted, identity=command.identity))

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from app.chat.message import Message
 from app.chat.prompt import without_oldest
-from app.engine.events import Dropped, Pass, Prefill, Request
+from app.engine.events import Pass, Prefill, ProposerDropped, Request
 from app.engine.loop import Engine
 from app.errors import SpecchatError, told
 from app.llama.context import Interrupted
@@ -115,7 +115,7 @@ class Service:
         if isinstance(command, SetProposer):
             return loaded.set_proposer(command)
         if isinstance(command, SetK):
-            loaded.engine.k = command.k
+            loaded.engine.sequence.k = command.k
             return loaded.switched(command.identity)
         if isinstance(command, SetDraft):
             return loaded.set_draft(command)
@@ -200,13 +200,13 @@ class Service:
                 batch.append(pieces.step(event))
                 now = time.perf_counter()
                 if now - sent >= BATCH_SECONDS:
-                    plain = engine.pace.seconds_per_token()
+                    plain = engine.sequence.plain.seconds_per_token()
                     self._deliver(Steps(command.identity, tuple(batch), plain))
                     batch.clear()
                     sent = now
             elif isinstance(event, Prefill):
                 self._deliver(Reading(command.identity, event))
-            elif isinstance(event, Dropped):
+            elif isinstance(event, ProposerDropped):
                 self._drop(loaded, event)
             else:
                 if batch:
@@ -228,7 +228,7 @@ class Service:
         self._deliver(LeftOut(command.identity, dropped))
         return messages
 
-    def _drop(self, loaded: LoadedModel, event: Dropped) -> str:
+    def _drop(self, loaded: LoadedModel, event: ProposerDropped) -> str:
         sentence, switched = loaded.drop(event)
         self._deliver(Noted(sentence))
         self._deliver(switched)
@@ -243,7 +243,7 @@ class Service:
             k=command.k,
         )
 
-        def drop(event: Dropped) -> str:
+        def drop(event: ProposerDropped) -> str:
             # A proposer of several replies fails in each of them.
             return loaded.assembly.dropped(event.proposer) or self._drop(loaded, event)
 

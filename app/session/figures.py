@@ -9,7 +9,7 @@ from collections import Counter, deque
 from dataclasses import dataclass
 from typing import Literal
 
-from app.engine.events import Finished, Pass, Pause, Prefill, Value, times_plain
+from app.engine.events import ExpectedGain, Finished, Pass, Pause, Prefill, times_plain
 from app.engine.expectation import expected_tokens
 
 # One column of a course that is a rate: long enough to hold some passes, short enough to show a turn.
@@ -89,7 +89,7 @@ class PanelFigures:
     prompt: int | None = None
     prefill_seconds: float | None = None
     seed: int | None = None
-    values: tuple[Value, ...] = ()
+    values: tuple[ExpectedGain, ...] = ()
     pause: Pause | None = None
 
     @property
@@ -176,7 +176,7 @@ class LiveFigures:
         self._accepted_lengths: Counter[int] = Counter()
         self._decode_seconds = self._model_seconds = 0.0
         self._plain_seconds: float | None = None
-        self._values: tuple[Value, ...] = ()
+        self._values: tuple[ExpectedGain, ...] = ()
         self._pause: Pause | None = None
         self._k_course: deque[int] = deque(maxlen=COURSE)
         self._acceptance_course: deque[float | None] = deque(maxlen=COURSE)

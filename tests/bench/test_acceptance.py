@@ -23,7 +23,7 @@ from app.bench.acceptance import (
     token_accepted,
 )
 from app.engine.settings import Sampling
-from app.engine.verify import block_rule, match_rule, token_rule, verify_sampled
+from app.engine.verify import block_rule, match_chain, token_rule, verify_sampled
 from app.llama.context import Context
 from app.llama.model import Model
 from app.llama.settings import ContextSettings
@@ -70,7 +70,7 @@ def test_expectations_are_those_of_the_rules_that_run(seed: int) -> None:
 
     def compare(rng: np.random.Generator) -> tuple[int, ...]:
         rows = [dict(zip(row.tokens.tolist(), row.probabilities.tolist(), strict=True)) for row in p]
-        return tuple(match_rule(draft, lambda index: draw(rows[index], rng)))
+        return tuple(match_chain(draft, lambda index: draw(rows[index], rng)))
 
     assert compared_accepted(draft, p) == pytest.approx(expected(law(compare)), abs=1e-12)
 

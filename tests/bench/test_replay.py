@@ -27,7 +27,7 @@ from app.bench.replay import (
     speedups,
     static_length,
 )
-from app.engine.control import Option, ThroughputController
+from app.engine.control import DraftOption, ThroughputController
 from app.errors import SpecchatError
 from proposers.acceptance import CopyAcceptance
 
@@ -63,11 +63,11 @@ def test_nothing_learned_can_be_worse_than_the_ledger_allows() -> None:
 
 def test_knowledge_survives_and_nonsense_is_refused() -> None:
     learned = CopyAcceptance()
-    knowledge = tuple(0.1 * index for index in range(len(learned.knowledge)))
-    assert learned.know(knowledge) and learned.knowledge == knowledge
+    knowledge = tuple(0.1 * index for index in range(len(learned.acceptance_state)))
+    assert learned.restore_acceptance(knowledge) and learned.acceptance_state == knowledge
     for nonsense in ((), knowledge[:-1], (*knowledge[:-1], float("nan")), (*knowledge[:-1], float("inf"))):
-        assert not learned.know(nonsense)
-        assert learned.knowledge == knowledge
+        assert not learned.restore_acceptance(nonsense)
+        assert learned.acceptance_state == knowledge
 
 
 @pytest.mark.parametrize("agreement", [0.5, 0.8, 0.95])
@@ -176,7 +176,7 @@ def test_a_curve_that_is_none_says_so(tmp_path: Path, text: str) -> None:
 
 def test_a_controller_without_a_curve_drafts_nothing() -> None:
     controller = ThroughputController()
-    assert controller.choose([Option("lookup", [0.9, 0.8])]).k == 0
+    assert controller.choose([DraftOption("lookup", [0.9, 0.8])]).k == 0
 
 
 @pytest.mark.parametrize("changed", [False, True], ids=["word by word", "one name changed"])

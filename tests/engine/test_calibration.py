@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from app.engine.calibration import calibrate, curve
 from app.engine.control import WIDTHS, ThroughputController
-from app.engine.costs import Measured
+from app.engine.costs import PassCosts
 from app.engine.events import Pass, Request
 from app.engine.loop import Engine
 from app.engine.settings import Sampling
@@ -68,15 +68,15 @@ def test_no_wider_pass_than_there_is_time_for(tiny_path: Path) -> None:
 class Watched(Context):
     """A context that notes the widths of its passes."""
 
-    def forward(self, tokens: Sequence[int], rows: int = 1, sequence: int = 0) -> NDArray[np.float32]:
+    def forward(self, tokens: Sequence[int], rows: int = 1) -> NDArray[np.float32]:
         self.widths = [*getattr(self, "widths", []), rows]
-        return super().forward(tokens, rows, sequence)
+        return super().forward(tokens, rows)
 
 
 def test_what_cannot_be_measured_in_time_is_not_begun(tiny_path: Path) -> None:
     """Else a model of a second for each pass makes plain ones before every question, for nothing."""
     prompt = (5, 6, 7, 8)
-    known = [Measured(3, {1: 20.0, 2: 30.0}), Measured(4000, {1: 30.0, 2: 60.0})]
+    known = [PassCosts(3, {1: 20.0, 2: 30.0}), PassCosts(4000, {1: 30.0, 2: 60.0})]
     with Model(tiny_path) as model, closing(Watched(model, 64)) as target:
         engine = Engine(target, (Lookup(),), ThroughputController(known))
         for event in engine.generate(Request(prompt, Sampling(), seed=1, max_tokens=1)):
@@ -96,7 +96,7 @@ def test_what_an_earlier_run_measured_wrongly_is_measured_anew(tiny_path: Path) 
         first = calibrate(target, [5], WIDTHS, math.inf).seconds
         before = {width: seconds * (1.0 if width == 1 else 30.0) for width, seconds in first.items()}
         # A width that is measured at no time here: it is there as long as the rest is believed.
-        engine = Engine(target, (Off(),), ThroughputController([Measured(0, {**before, 7: before[6]})]))
+        engine = Engine(target, (Off(),), ThroughputController([PassCosts(0, {**before, 7: before[6]})]))
         engine.calibrate([5], math.inf)
         (measured,) = engine.controller.measured
     assert 7 not in measured.seconds

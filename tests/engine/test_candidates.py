@@ -174,9 +174,9 @@ class Counted(Context):
         self.of_candidates += 1
         return super().forward_candidates(tokens)
 
-    def forward(self, tokens: Sequence[int], rows: int = 1, sequence: int = 0) -> NDArray[np.float32]:
+    def forward(self, tokens: Sequence[int], rows: int = 1) -> NDArray[np.float32]:
         self.of_rows += rows > 0
-        return super().forward(tokens, rows, sequence)
+        return super().forward(tokens, rows)
 
 
 def reply(context: Context, proposer: Proposer, sampling: Sampling, k: int | None = 4) -> Finished:

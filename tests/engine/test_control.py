@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from app.engine.control import LONGEST, Option, ThroughputController
-from app.engine.costs import Measured
+from app.engine.control import LONGEST, DraftOption, ThroughputController
+from app.engine.costs import PassCosts
 from tests.engine.simulation import a_pass
 
 # A proposer that is sure of itself, whatever comes of it: the worst that a controller can be told.
@@ -16,7 +16,7 @@ FORECAST = [0.95**position for position in range(1, LONGEST + 1)]
 
 
 def chosen_k(controller: ThroughputController, forecast: list[float]) -> int:
-    return controller.choose([Option("lookup", forecast)]).k
+    return controller.choose([DraftOption("lookup", forecast)]).k
 
 
 def run(
@@ -40,7 +40,7 @@ def run(
 
 def calibrated(costs: dict[int, float]) -> ThroughputController:
     controller = ThroughputController()
-    controller.calibrate(Measured(0, costs))
+    controller.calibrate(PassCosts(0, costs))
     return controller
 
 
@@ -96,7 +96,7 @@ def test_a_small_promise_is_not_taken() -> None:
     """The best of many noisy estimates promises too much: what looks even is mostly a loss."""
     controller = calibrated(LINEAR)
     for gain, taken in ((0.03, False), (0.08, True)):
-        option = Option("lookup", [(1.0 + gain) * LINEAR[2] - 1.0])
+        option = DraftOption("lookup", [(1.0 + gain) * LINEAR[2] - 1.0])
         choice = controller.choose([option])
         assert (choice.k > 0) is controller.promising(option) is taken
         assert choice.values[0].gain == pytest.approx(gain)
@@ -105,11 +105,11 @@ def test_a_small_promise_is_not_taken() -> None:
 
 def test_a_gain_that_is_refused_has_its_reason() -> None:
     """Else a person sees a gain that is not taken, and trusts neither."""
-    assert ThroughputController().choose([Option("lookup", FORECAST)]).pause == "measuring"
+    assert ThroughputController().choose([DraftOption("lookup", FORECAST)]).pause == "measuring"
     # The first position alone brings nothing, and the long draft costs more than two plain passes.
     steep = {1: 1.0, 2: 2.0, 3: 2.2, 4: 2.4, 5: 2.6, 33: 3.0}
     controller = calibrated(steep)
-    sure = Option("lookup", [0.9, 0.9, 0.9, 0.9])
+    sure = DraftOption("lookup", [0.9, 0.9, 0.9, 0.9])
     choice = controller.choose([sure])
     assert (choice.k, choice.values[0].refused, choice.pause) == (0, "risky", None)
     assert choice.values[0].gain > 0.05
@@ -119,7 +119,7 @@ def test_a_gain_that_is_refused_has_its_reason() -> None:
     assert (choice.k, choice.values[0].refused) == (0, "paused")
     # Where a shorter draft can be paid, that one is shown.
     controller = calibrated({width: 1.0 + 0.25 * (width - 1) for width in range(1, 34)})
-    choice = controller.choose([Option("lookup", [0.99**j for j in range(1, 17)])])
+    choice = controller.choose([DraftOption("lookup", [0.99**j for j in range(1, 17)])])
     assert (choice.values[0].k, choice.values[0].refused) == (choice.k, None) and choice.k == 4
 
 
@@ -130,7 +130,7 @@ def test_a_limit_is_kept_and_nothing_is_drafted_without_costs() -> None:
     assert chosen_k(controller, FORECAST[:3]) <= 3
     controller = ThroughputController()
     assert chosen_k(controller, FORECAST) == 0
-    controller.calibrate(Measured(0, {}))
+    controller.calibrate(PassCosts(0, {}))
     assert chosen_k(controller, FORECAST) == 0
 
 
@@ -172,16 +172,16 @@ def test_a_wider_pass_counts_for_the_width_that_it_had() -> None:
 def test_a_draft_that_has_much_to_read_first_waits_until_it_is_earned() -> None:
     """Reading a long prompt for one pass would cost more than the ledger allows."""
     controller = calibrated(LINEAR)
-    controller.caught_up("draft", tokens=10, seconds=1.0)
+    controller.synced("draft", tokens=10, seconds=1.0)
     controller.observe(replace(a_pass(4, 4, 3.0), proposer="draft", proposer_seconds=0.4))
-    ready = Option("draft", [0.9, 0.81, 0.7, 0.6], behind=0)
+    ready = DraftOption("draft", [0.9, 0.81, 0.7, 0.6], lag=0)
     assert controller.choose([ready]).k > 0
-    behind = ready._replace(behind=1000)
+    behind = ready._replace(lag=1000)
     choice = controller.choose([behind])
     assert choice.k == 0
     assert choice.values[0].refused == "unread" and choice.values[0].gain > 0.05
     assert controller.promising(behind)
-    assert not controller.promising(Option("draft", [0.01], behind=1000))
+    assert not controller.promising(DraftOption("draft", [0.01], lag=1000))
 
 
 def test_a_draft_model_goes_on_while_it_is_sure_and_stops_where_it_no_longer_pays() -> None:
@@ -190,10 +190,10 @@ def test_a_draft_model_goes_on_while_it_is_sure_and_stops_where_it_no_longer_pay
     for _ in range(20):
         controller.observe(replace(a_pass(4, 4, 2.4), proposer="draft", proposer_seconds=0.4))
     forecast = [0.7**j for j in range(1, LONGEST + 1)]
-    fixed = controller.choose([Option("draft", forecast)])
-    free = controller.choose([Option("draft", forecast, stops=True)])
+    fixed = controller.choose([DraftOption("draft", forecast)])
+    free = controller.choose([DraftOption("draft", forecast, stops_early=True)])
     assert free.k == 2 * fixed.k
-    assert fixed.floor == 0.0 < free.floor < 1.0
+    assert fixed.threshold == 0.0 < free.threshold < 1.0
 
 
 def test_the_longer_draft_is_within_the_ledger_too() -> None:
@@ -201,7 +201,7 @@ def test_the_longer_draft_is_within_the_ledger_too() -> None:
     controller = calibrated(LINEAR)
     spent = plain = 0.0
     for _ in range(3000):
-        k = controller.choose([Option("draft", FORECAST, stops=True)]).k
+        k = controller.choose([DraftOption("draft", FORECAST, stops_early=True)]).k
         seconds = LINEAR[k + 1] + 0.3 * k
         controller.observe(
             replace(
@@ -242,7 +242,7 @@ def test_a_pass_that_is_slower_behind_a_wider_one_is_charged_to_the_draft() -> N
 def test_a_draft_has_to_earn_the_slower_pass_behind_it_once() -> None:
     """Else a lone draft looks better than it is, and one behind another draft worse."""
     controller = calibrated(LINEAR)
-    option = Option("lookup", [1.08 * LINEAR[2] - 1.0])
+    option = DraftOption("lookup", [1.08 * LINEAR[2] - 1.0])
     for _ in range(60):
         controller.observe(a_pass(1, 1, LINEAR[2]))
         assert chosen_k(controller, [*option.forecast]) == 1
@@ -269,9 +269,9 @@ def test_a_good_evening_does_not_pay_for_a_bad_page(costs: dict[int, float]) -> 
 def test_a_prompt_that_a_draft_model_read_is_earned_before_it_reads_another() -> None:
     """Lost otherwise: seconds at the beginning of each reply, for a draft that then brings nothing."""
     controller = calibrated(LINEAR)
-    option = Option("draft", FORECAST, behind=1000)
+    option = DraftOption("draft", FORECAST, lag=1000)
     assert controller.promising(option)
-    controller.caught_up("draft", tokens=1000, seconds=20.0)
+    controller.synced("draft", tokens=1000, seconds=20.0)
     assert not controller.promising(option)
     # Reading is no debt of the ledger's: what is read is used.
     assert chosen_k(controller, FORECAST) > 0
@@ -290,7 +290,7 @@ def test_what_is_read_again_behind_a_draft_is_part_of_its_price() -> None:
             controller.observe(replace(a_pass(0, 0, LINEAR[1 + replayed]), replayed=replayed))
             # Another plain pass tells how fast the machine is.
             controller.observe(a_pass(0, 0, LINEAR[1]))
-        choice = controller.choose([Option("lookup", [0.8**position for position in range(1, 9)])])
+        choice = controller.choose([DraftOption("lookup", [0.8**position for position in range(1, 9)])])
         gains.append(choice.values[0].gain)
         assert controller.measured[0].seconds[5] == pytest.approx(LINEAR[5], rel=0.01)
     assert gains[0] > gains[1] + 0.1 > gains[2] + 0.2

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from app.engine.control import ThroughputController
-from app.engine.events import Dropped, Event, Finished, Pass, Request
+from app.engine.events import Event, Finished, Pass, ProposerDropped, Request
 from app.engine.loop import Engine
 from app.engine.settings import Sampling
 from app.errors import SpecchatError
@@ -33,17 +33,17 @@ class Failing(Context):
     left = 0
     way = "nan"
 
-    def forward(self, tokens: Sequence[int], rows: int = 1, sequence: int = 0) -> NDArray[np.float32]:
+    def forward(self, tokens: Sequence[int], rows: int = 1) -> NDArray[np.float32]:
         self.left -= 1
         if self.left < 0 and self.way == "code":
             raise SpecchatError("llama.cpp could not run a pass of 1 tokens (code -3): try a smaller --ctx.")
-        found = super().forward(tokens, rows, sequence)
+        found = super().forward(tokens, rows)
         if self.left < 0 and self.way == "nan":
             return np.full_like(found, np.nan)
         return found
 
-    def rollback(self, length: int, sequence: int = 0) -> None:
-        super().rollback(length, sequence)
+    def rollback(self, length: int) -> None:
+        super().rollback(length)
         if self.left < 0 and self.way == "cut":
             raise SpecchatError("The memory cannot be cut back: load the model again.")
 
@@ -93,10 +93,10 @@ def test_a_draft_that_fails_is_dropped_and_the_reply_goes_on(
     left = [other() for other in others]
     engine = Engine(target, (proposer, *left), ThroughputController())
     events = events_of(engine, sampling, 4)
-    (dropped,) = [event for event in events if isinstance(event, Dropped)]
+    (dropped,) = [event for event in events if isinstance(event, ProposerDropped)]
     assert dropped.proposer == "draft" and dropped.damaged == (way == "nan")
     assert "code -3" in dropped.reason or way != "code"
-    assert [type(each) for each in engine.proposers] == [type(each) for each in left or [Off()]]
+    assert [type(each) for each in engine.sequence.proposers] == [type(each) for each in left or [Off()]]
     finished, whole = events[-1], plain[-1]
     assert isinstance(finished, Finished) and isinstance(whole, Finished)
     assert (finished.reason, len(finished.token_ids)) == ("length", 40)
@@ -120,5 +120,5 @@ def test_a_target_that_fails_is_not_taken_for_its_draft(contexts: tuple[Context,
     seen: list[Event] = []
     with pytest.raises(SpecchatError, match="NaN" if way == "nan" else "code -3"):
         seen.extend(engine.generate(Request(PROMPT, GREEDY, seed=7, max_tokens=40, k=2)))
-    assert not any(isinstance(event, Dropped) for event in seen)
+    assert not any(isinstance(event, ProposerDropped) for event in seen)
     target.left = 10**9

@@ -20,8 +20,8 @@ import pytest
 from _pytest.mark import ParameterSet
 from scipy import stats
 
-from app.engine.control import Choice, Controller, Option, ThroughputController
-from app.engine.costs import Measured
+from app.engine.control import Controller, DraftChoice, DraftOption, ThroughputController
+from app.engine.costs import PassCosts
 from app.engine.events import Finished, Request
 from app.engine.loop import Engine
 from app.engine.sampling import Sampler
@@ -30,7 +30,7 @@ from app.engine.verify import Rows, Rule, block_rule, token_rule
 from app.llama.context import Context
 from app.llama.model import Model
 from app.llama.settings import ContextSettings
-from proposers.base import Proposer
+from proposers.base import Proposal, Proposer, RowSampler
 from proposers.draft import Draft
 from proposers.lookup import Lookup
 from tests.architectures import write_architecture
@@ -55,6 +55,7 @@ SAMPLING = Sampling(
     presence_penalty=0.05,
 )
 SETTINGS = ContextSettings(threads=1, chunk=64)
+TREES = ContextSettings(threads=1, chunk=64, branches=3)
 
 
 class Unsteady(ThroughputController):
@@ -62,14 +63,14 @@ class Unsteady(ThroughputController):
 
     def __init__(self) -> None:
         super().__init__()
-        self.calibrate(Measured(0, {1: 1.0, 2: 1.0}))
+        self.calibrate(PassCosts(0, {1: 1.0, 2: 1.0}))
 
     @property
     def least_chance(self) -> float:
         return 0.0
 
-    def choose(self, options: Sequence[Option]) -> Choice:
-        return Choice(0, min(DRAFTED, len(options[0].forecast)), 0.35, ())
+    def choose(self, options: Sequence[DraftOption]) -> DraftChoice:
+        return DraftChoice(0, min(DRAFTED, len(options[0].forecast)), 0.35, ())
 
     def padding(self, drafted: int, room: int) -> int:
         return min(drafted % 3, room)
@@ -88,7 +89,7 @@ class Lab:
     def __init__(self, folder: Path, architecture: str = "llama") -> None:
         self.target_model = Model(write(folder / "target.gguf", architecture, 0.0))
         self.draft_model = Model(write(folder / "draft.gguf", architecture, 0.1))
-        self.target = Context(self.target_model, 64, SETTINGS)
+        self.target = Context(self.target_model, 64, TREES if architecture == "llama" else SETTINGS)
         self.draft = Context(self.draft_model, 64, SETTINGS)
         self.prompt = max(self._prompts(), key=self._lookup_acceptance)
         self.expected = self._enumerate()
@@ -148,6 +149,40 @@ class Lab:
         return float(stats.chi2.sf(statistic, len(large) - 1))
 
 
+class LikelyBranches(Proposer):
+    """Guesses the second and third likeliest token, and what is likeliest behind the second: a tree that was
+    fixed before anything was drawn."""
+
+    name = "branches"
+
+    def __init__(self, lab: Lab) -> None:
+        self._start = len(lab.prompt)
+        self._expected = lab.expected
+
+    def _likeliest(self, said: Sequence[int]) -> list[int]:
+        weights: Counter[int] = Counter()
+        for reply, weight in self._expected.items():
+            if reply[: len(said)] == tuple(said) and len(reply) > len(said):
+                weights[reply[len(said)]] += weight  # type: ignore[assignment]
+        return [token for token, _ in weights.most_common()]
+
+    def propose(
+        self,
+        history: Sequence[int],
+        limit: int,
+        sampler: RowSampler,
+        rng: np.random.Generator,
+        threshold: float = 0.0,
+    ) -> Proposal:
+        said = history[self._start :]
+        guesses = self._likeliest(said)[1:3]
+        if not guesses:
+            return Proposal()
+        behind = self._likeliest([*said, guesses[0]])[:1]
+        parents = (-1,) * len(guesses) + (0,) * len(behind)
+        return Proposal((*guesses, *behind), parents=parents)
+
+
 @pytest.fixture(scope="module")
 def lab_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Lab]]:
     """The lab of an architecture, made once."""
@@ -179,6 +214,7 @@ CASES: dict[str, Callable[[Lab], Engine]] = {
     "draft that stops, passes padded": lambda lab: make_engine(
         lab.target, Draft(lab.draft), controller=Unsteady()
     ),
+    "a tree": lambda lab: make_engine(lab.target, LikelyBranches(lab)),
     "whichever is likelier": lambda lab: make_engine(lab.target, Lookup(), Draft(lab.draft)),
 }
 
@@ -224,14 +260,33 @@ def accept_always(draft: Sequence[int], q: Rows, p: Rows, rng: np.random.Generat
 class Careless(Context):
     """The broken cache: a rollback leaves one token too many."""
 
-    def rollback(self, length: int, sequence: int = 0) -> None:
-        super().rollback(min(length + 1, self.length) if length else 0, sequence)
+    def rollback(self, length: int) -> None:
+        super().rollback(min(length + 1, self.length) if length else 0)
 
 
 def test_the_g_test_rejects_a_rule_that_always_accepts(lab: Lab) -> None:
     engine = make_engine(lab.target, Draft(lab.draft), rule=accept_always)
     start = secrets.randbits(32)
     p_value = lab.g_test(lab.counts(engine, range(start, start + REJECTING)))
+    assert p_value < REJECTED
+
+
+def test_the_g_test_rejects_a_tree_that_keeps_the_wrong_branch(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = Context.commit
+
+    def commit(context: Context, node: int) -> None:
+        """The text goes on with one of the root's children, and the cache with another."""
+        assert context._tree is not None
+        children = [index for index, parent in enumerate(context._tree.parents) if parent == -1]
+        others = [child for child in children if child != node]
+        right(context, others[0] if node in children and others else node)
+
+    monkeypatch.setattr(Context, "commit", commit)
+    engine = make_engine(lab.target, LikelyBranches(lab))
+    start = secrets.randbits(32)
+    p_value = lab.g_test(lab.counts(engine, range(start, start + 3_000)))
     assert p_value < REJECTED
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from app.engine.control import ThroughputController
 from app.engine.events import Finished, Pass, Prefill, Request
@@ -16,7 +18,7 @@ from app.errors import ContextError
 from app.llama.context import Context
 from app.llama.model import Model
 from app.llama.settings import ContextSettings
-from proposers.base import Proposer
+from proposers.base import Proposal, Proposer, RowSampler
 from proposers.draft import Draft
 from proposers.lookup import Lookup
 from proposers.off import Off
@@ -137,7 +139,7 @@ def test_proposers_swapped_in_mid_reply_change_no_token(bench: Bench) -> None:
             entry: Pass, engine: Engine = engine, seen: set[str] = seen, rng: random.Random = rng
         ) -> None:
             seen.add(entry.proposer)
-            engine.proposers = (rng.choice(pool),)
+            engine.sequence.proposers = (rng.choice(pool),)
 
         assert finish(engine, request(), swap).token_ids == plain.token_ids
         assert len(seen) > 2
@@ -310,3 +312,87 @@ def test_an_abandoned_reply_leaves_the_cache_in_step(bench: Bench) -> None:
     assert list(engine.cached) == said[:-1]
     finished = finish(engine, request())
     assert finished.token_ids == finish(bench.engine(Off()), request()).token_ids
+
+
+class Guesser(Proposer):
+    """Drafts what lookup copies, as a chain or with a branch that is wrong; keeps the hidden states that it
+    is shown, by their positions."""
+
+    name = "guesser"
+
+    def __init__(self, branches: bool, needs_hidden: bool) -> None:
+        self._lookup, self._branches, self._needs = Lookup(), branches, needs_hidden
+        self.states: dict[int, NDArray[np.float32]] = {}
+
+    @property
+    def needs_hidden(self) -> bool:
+        return self._needs
+
+    def begin(self, history: Sequence[int]) -> None:
+        self._lookup.begin(history)
+
+    def propose(
+        self,
+        history: Sequence[int],
+        limit: int,
+        sampler: RowSampler,
+        rng: np.random.Generator,
+        threshold: float = 0.0,
+    ) -> Proposal:
+        copied = self._lookup.propose(history, min(limit, 3), sampler, rng).tokens
+        if not self._branches or len(copied) < 2:
+            return Proposal(copied)
+        return Proposal(((copied[0] + 1) % 200, *copied), parents=(-1, -1, *range(1, len(copied))))
+
+    def observe(self, history: Sequence[int], hidden: NDArray[np.float32] | None = None) -> None:
+        assert (hidden is not None) == self._needs
+        if hidden is not None:
+            first = len(history) - 1 - len(hidden)
+            self.states |= {first + index: state.copy() for index, state in enumerate(hidden)}
+
+
+@pytest.mark.parametrize("branches", [False, True], ids=["chain", "tree"])
+def test_hidden_states_are_those_of_the_committed_tokens(tmp_path: Path, branches: bool) -> None:
+    """A head that reads another position's state drafts from a text that was never written."""
+    settings = ContextSettings(threads=1, chunk=64, hidden_states=True, branches=2)
+    with (
+        Model(write_tiny(tmp_path / "m.gguf", end_scale=0.0)) as model,
+        Context(model, 256, settings) as target,
+        Context(model, 256, settings) as other,
+    ):
+        guesser = Guesser(branches, needs_hidden=True)
+        finished = finish(Engine(target, (guesser,), ThroughputController()), request(max_tokens=48))
+        assert 0 < finished.accepted < finished.drafted
+        said = [*PROMPT, *finished.token_ids]
+        assert sorted(guesser.states) == list(range(len(PROMPT) - 1, len(said) - 1))
+        rows = 16
+        for start in range(0, len(said) - rows, rows):
+            other.forward(said[start : start + rows], rows=rows)
+            for index, state in enumerate(other.hidden_states(rows)):
+                if start + index in guesser.states:
+                    np.testing.assert_allclose(guesser.states[start + index], state, atol=2e-3)
+
+
+@pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "warm"])
+def test_a_seed_gives_the_same_reply_with_a_tree(tmp_path: Path, sampling: Sampling) -> None:
+    """The branch that stands must be in the cache, and no other."""
+    # Rows behind a tree are rounded differently; without flash attention by too little to change a draw.
+    settings = ContextSettings(threads=1, chunk=64, branches=2, cache_type="f32", flash_attention="off")
+    wanted = request(sampling=sampling, k=2, max_tokens=300)
+    with (
+        Model(write_tiny(tmp_path / "m.gguf", end_scale=0.0)) as model,
+        Context(model, 512, settings) as target,
+    ):
+        plain = finish(Engine(target, (Off(),), ThroughputController()), wanted)
+        target.rollback(0)
+        engine = Engine(target, (Guesser(True, needs_hidden=False),), ThroughputController())
+        said = list(PROMPT)
+
+        def check(entry: Pass) -> None:
+            said.extend(entry.tokens)
+            assert list(engine.cached) == said[:-1]
+
+        finished = finish(engine, wanted, check)
+        assert finished.token_ids == plain.token_ids
+        assert 0 < finished.accepted < finished.drafted
+        assert "correction" in finished.origins and (sampling is WARM or "bonus" in finished.origins)

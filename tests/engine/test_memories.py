@@ -123,8 +123,8 @@ def test_proposers_and_lengths_that_change_in_mid_reply_change_no_token(bench: B
         engine = bench.engine(Off())
 
         def swap(_: Pass, engine: Engine = engine, rng: random.Random = rng) -> None:
-            engine.proposers = (rng.choice(pool),)
-            engine.k = rng.choice([0, 1, 3, 9, None])
+            engine.sequence.proposers = (rng.choice(pool),)
+            engine.sequence.k = rng.choice([0, 1, 3, 9, None])
 
         bench.assert_plain(request(LONG), finish(engine, request(LONG), swap).token_ids, seed)
 

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from app.engine.control import FIRST_RUN, LONGEST, Option, ThroughputController
-from app.engine.costs import Measured
+from app.engine.control import FIRST_RUN, LONGEST, DraftOption, ThroughputController
+from app.engine.costs import PassCosts
 from tests.engine.simulation import Machine
 
 STEADY = {width: 0.010 * (1 + 0.25 * (width - 1)) for width in range(1, LONGEST + 2)}
@@ -59,12 +59,12 @@ def test_the_ledgers_promise_holds_with_wrong_memories_on_a_machine_that_drifts(
         rng = random.Random(seed)
         costs = rng.choice((STEADY, JUMPING))
         remembered = {width: cost * math.exp(rng.uniform(-1.2, 1.1)) for width, cost in costs.items()}
-        controller = ThroughputController([Measured(0, remembered)])
+        controller = ThroughputController([PassCosts(0, remembered)])
         machine = Machine(costs, rng, drift=0.2, hiccups=0.3, noise=0.05, back=0.1)
         text, tokens = Text(rng), 0
         for number in range(250):
-            controller.stand(number)
-            k = controller.choose([Option("lookup", SURE, run=text.run)]).k
+            controller.at_depth(number)
+            k = controller.choose([DraftOption("lookup", SURE, hit_streak=text.run)]).k
             accepted = text.accepted(k)
             controller.observe(machine.make(k, accepted))
             tokens += accepted + 1
@@ -75,11 +75,11 @@ def test_the_ledgers_promise_holds_with_wrong_memories_on_a_machine_that_drifts(
 def test_an_adversary_that_knows_the_rule_gains_little(costs: dict[int, float]) -> None:
     """It is right just until a draft is made in debt, and wrong with every token of it."""
     controller = ThroughputController()
-    controller.calibrate(Measured(0, costs))
+    controller.calibrate(PassCosts(0, costs))
     machine = Machine(costs, random.Random(1))
     run = tries = 0
     for number in range(20_000):
-        k = controller.choose([Option("lookup", SURE, run=run)]).k
+        k = controller.choose([DraftOption("lookup", SURE, hit_streak=run)]).k
         tries += k > 0
         run = 0 if k else run + 1
         controller.observe(machine.make(k, 0))
@@ -91,16 +91,16 @@ def test_an_adversary_that_knows_the_rule_gains_little(costs: dict[int, float]) 
 def test_credit_comes_back_where_a_repetition_is_evident(costs: dict[int, float]) -> None:
     """Lost otherwise: the whole gain of "repeat the code above", after one early rejection."""
     controller = ThroughputController()
-    controller.calibrate(Measured(0, costs))
+    controller.calibrate(PassCosts(0, costs))
     machine = Machine(costs, random.Random(1))
     run = 0
-    while k := controller.choose([Option("lookup", SURE)]).k:
+    while k := controller.choose([DraftOption("lookup", SURE)]).k:
         controller.observe(machine.make(k, 0))
     # The ledger is empty; from here on every guess is right.
     certain = [0.998**position for position in range(1, LONGEST + 1)]
     before, tokens = machine.spent, 0
     while tokens < 200:
-        k = controller.choose([Option("lookup", certain, run=run)]).k
+        k = controller.choose([DraftOption("lookup", certain, hit_streak=run)]).k
         controller.observe(machine.make(k, k))
         run += k + 1
         tokens += k + 1

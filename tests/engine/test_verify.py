@@ -16,7 +16,7 @@ import pytest
 
 from app.engine.sampling import Sampler, draw_index
 from app.engine.settings import Sampling
-from app.engine.verify import Rows, Rule, block_rule, match_rule, token_rule, verify_sampled
+from app.engine.verify import Rows, Rule, block_rule, match_chain, match_tree, token_rule, verify_sampled
 from proposers.base import Distribution
 from tests.enumeration import Law, Tokens, law, outcomes
 
@@ -104,13 +104,13 @@ def speculated(
     return run
 
 
-def speculated_while_sure(rule: Rule, p: Tree, q: Tree, k: int, floor: float) -> Run:
-    """One pass: draw a draft of k from q, or up to the token that takes its chance below floor; verify it."""
+def speculated_while_sure(rule: Rule, p: Tree, q: Tree, k: int, threshold: float) -> Run:
+    """One pass: draw a draft of k from q, or up to the token that takes its chance below; verify it."""
 
     def run(rng: np.random.Generator) -> Tokens:
         draft: Tokens = ()
         sure = 1.0
-        while len(draft) < k and sure >= floor:
+        while len(draft) < k and sure >= threshold:
             token = draw_index(q[draft], rng)
             sure *= float(q[draft][token])
             draft += (token,)
@@ -122,7 +122,37 @@ def speculated_while_sure(rule: Rule, p: Tree, q: Tree, k: int, floor: float) ->
 
 def looked_up(draft: Tokens, p: Tree) -> Run:
     """One pass over a draft that is given."""
-    return lambda rng: tuple(match_rule(draft, lambda index: draw_index(p[draft[:index]], rng)))
+    return lambda rng: tuple(match_chain(draft, lambda index: draw_index(p[draft[:index]], rng)))
+
+
+def guessed_tree(tokens: Tokens, parents: Tokens, p: Tree) -> Run:
+    """One pass over a tree that is given."""
+
+    def run(rng: np.random.Generator) -> Tokens:
+        committed, path = match_tree(
+            tokens, parents, lambda path: draw_index(p[tuple(tokens[node] for node in path)], rng)
+        )
+        assert [tokens[node] for node in path] == committed[:-1]
+        return tuple(committed)
+
+    return run
+
+
+def random_shape(v: int, nodes: int, depth: int, rng: np.random.Generator) -> tuple[Tokens, Tokens]:
+    """Tokens and parents of a tree whose siblings differ."""
+    tokens: list[int] = []
+    parents: list[int] = []
+    depths = {-1: 0}
+    taken: set[tuple[int, int]] = set()
+    while len(tokens) < nodes:
+        parent, token = int(rng.integers(-1, len(tokens))), int(rng.integers(v))
+        if (parent, token) in taken or depths[parent] == depth:
+            continue
+        taken.add((parent, token))
+        depths[len(tokens)] = depths[parent] + 1
+        tokens.append(token)
+        parents.append(parent)
+    return tuple(tokens), tuple(parents)
 
 
 def deviation(committed: Law, p: Tree, k: int) -> float:
@@ -232,7 +262,7 @@ def test_a_shared_seed_gives_the_plain_reply_whatever_was_looked_up() -> None:
         rng = np.random.default_rng(11)
         tokens: list[int] = []
         while len(tokens) < 60:
-            tokens += match_rule(drafts(len(tokens)), lambda _: draw_index(p[()], rng))
+            tokens += match_chain(drafts(len(tokens)), lambda _: draw_index(p[()], rng))
         return tokens[:60]
 
     plain = reply(lambda _: ())
@@ -249,14 +279,14 @@ def test_stopping_a_draft_by_what_came_before_the_token_is_lossless(rule: Rule) 
         assert deviation(law(run), p, 3) < EXACT
 
 
-@pytest.mark.parametrize("floor", [0.2, 0.4, 0.6])
+@pytest.mark.parametrize("threshold", [0.2, 0.4, 0.6])
 @pytest.mark.parametrize("rule", RULES)
-def test_ending_a_draft_behind_an_unsure_token_is_lossless(rule: Rule, floor: float) -> None:
+def test_ending_a_draft_behind_an_unsure_token_is_lossless(rule: Rule, threshold: float) -> None:
     """Else a draft model that goes on while it is sure changes what the target says: block verification's
     proof is for drafts of one length, and here the length hangs on the draft."""
     for kind, seed in itertools.product(["dense", "zeros", "mixed"], range(3)):
         p, q = trees(3, 3, kind, seed)
-        committed = law(speculated_while_sure(rule, p, q, 3, floor))
+        committed = law(speculated_while_sure(rule, p, q, 3, threshold))
         assert deviation(committed, p, 3) < EXACT
 
 
@@ -318,3 +348,31 @@ def test_enumeration_follows_every_branch_once() -> None:
     for (first, second, low), probability in seen:
         expected = weights[first] * (weights[second] if first == 4 else 1.0) * (0.25 if low else 0.75)
         assert probability == pytest.approx(expected, abs=1e-15)
+
+
+@pytest.mark.parametrize("kind", ["dense", "zeros", "one-hot p", "mixed"])
+@pytest.mark.parametrize("nodes", range(1, 8))
+def test_a_tree_leaves_the_output_distributed_as_p(nodes: int, kind: str) -> None:
+    """Else a branch that was guessed would be likelier for being guessed."""
+    for seed in range(6):
+        rng = np.random.default_rng([seed, nodes])
+        tokens, parents = random_shape(3, nodes, 3, rng)
+        p, _ = trees(3, 3, kind, seed)
+        committed = law(guessed_tree(tokens, parents, p))
+        assert deviation(committed, p, 3) < EXACT
+        # At a node with the children S one stands with probability p(S).
+        children = {token for token, parent in zip(tokens, parents, strict=True) if parent == -1}
+        stands = sum(weight for run, weight in committed.items() if len(run) > 1)
+        assert abs(stands - sum(p[()][token] for token in children)) < EXACT
+
+
+def test_a_tree_rule_that_prefers_a_branch_is_caught() -> None:
+    """Else the test above would pass whatever the rule."""
+    p, _ = trees(3, 2, "dense", 1)
+
+    def sticky(rng: np.random.Generator) -> Tokens:
+        draws = [draw_index(p[()], rng), draw_index(p[()], rng)]
+        first = 0 if 0 in draws else draws[0]
+        return (first, draw_index(p[(first,)], rng)) if first == 0 else (first,)
+
+    assert deviation(law(sticky), p, 2) > CAUGHT

@@ -14,12 +14,13 @@ import pytest
 from numpy.typing import NDArray
 
 from app.errors import SpecchatError
+from app.llama.batch import Tree
 from app.llama.candidates import CANDIDATES, Candidates, candidates_for
 from app.llama.context import Context
 from app.llama.model import Model
 from app.llama.settings import ContextSettings, ModelSettings
 
-SETTINGS = ContextSettings(threads=1, chunk=64, sequences=2, candidates=CANDIDATES)
+SETTINGS = ContextSettings(threads=1, chunk=64, branches=2, candidates=CANDIDATES)
 TOKENS = [int(token) for token in np.random.default_rng(7).integers(3, 259, 300)]
 
 
@@ -81,7 +82,7 @@ def test_they_are_those_of_a_real_model(bundled: Path) -> None:
 
 
 def test_whole_rows_are_there_for_whoever_asks(tiny: Model, context: Context) -> None:
-    """Lost otherwise: calibration, checks and another sequence would read logits that nobody computed."""
+    """Lost otherwise: calibration, checks and trees would read logits that nobody computed."""
     with Context(tiny, 1024, ContextSettings(threads=1, chunk=64)) as plain:
         for made in (context, plain):
             made.forward(TOKENS[:80], rows=0)
@@ -89,8 +90,9 @@ def test_whole_rows_are_there_for_whoever_asks(tiny: Model, context: Context) ->
         for _ in range(3):
             assert_largest(found(context, TOKENS[80:85]), expected, CANDIDATES)
             np.testing.assert_array_equal(rows_of(context, TOKENS[80:85]), expected)
-            context.branch(1)
-            np.testing.assert_array_equal(context.forward(TOKENS[80:85], rows=5, sequence=1), expected)
+            context.forward_tree(TOKENS[80:85], Tree((-1, -1, 0, 1)))
+            context.commit(-1)
+            context.rollback(80)
         found(context, TOKENS[80:85])
         context.rollback(0)
         context.forward(TOKENS[:80], rows=0)

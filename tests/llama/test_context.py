@@ -13,12 +13,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from app.llama.context import MAX_ROWS, Context, Interrupted, next_chunk
+from app.llama.batch import Tree
+from app.llama.chunks import ChunkSize
+from app.llama.context import Context, Interrupted
 from app.llama.model import Model
+from app.llama.parameters import MAX_ROWS
 from app.llama.settings import ContextSettings
 
 Rows = NDArray[np.float32]
-SETTINGS = ContextSettings(threads=1, chunk=64, sequences=3)
+SETTINGS = ContextSettings(threads=1, chunk=64, branches=3)
 # Widths differ by rounding, up to 0.06 here; rows of other positions differ by whole units.
 NOISE = 0.15
 TOKENS = [int(token) for token in np.random.default_rng(7).integers(3, 259, 300)]
@@ -90,7 +93,7 @@ def test_exact_mode_does_not_depend_on_how_the_prompt_was_read(bundled: Path) ->
     """Lost otherwise: a reply would hang on what an earlier turn left in the cache, not on the seed."""
     tokens = [int(token) for token in np.random.default_rng(3).integers(100, 40_000, 150)]
     with Model(bundled) as model, Context(model, 512, ContextSettings(exact=True)) as context:
-        found = []
+        found: list[int] = []
         for split in (0, 1, 2, 60, 97, 149):
             context.rollback(0)
             if split:
@@ -208,16 +211,12 @@ def test_a_gpu_reads_little_at_once(tiny_path: Path) -> None:
 
 def test_what_a_gpu_reads_at_once_follows_its_speed() -> None:
     """Lost otherwise: the speed of a fast one, whose passes should be wide, or Esc on a slow one."""
-    chunk = 64
-    for _ in range(9):
-        chunk = next_chunk(chunk, chunk / 10_000, 512)
-    assert chunk == 512
-    for _ in range(9):
-        chunk = next_chunk(chunk, chunk / 200, 512)
-    assert chunk == 128
-    for _ in range(9):
-        chunk = next_chunk(chunk, chunk / 5, 512)
-    assert chunk == 32
+    chunk = ChunkSize(512, adapts=True)
+    assert chunk.tokens == 64
+    for tokens_per_second, reached in ((10_000, 512), (200, 128), (5, 32)):
+        for _ in range(9):
+            chunk.observe(chunk.tokens, chunk.tokens / tokens_per_second)
+        assert chunk.tokens == reached
 
 
 def test_a_short_forward_never_asks_to_stop(context: Context) -> None:
@@ -227,41 +226,63 @@ def test_a_short_forward_never_asks_to_stop(context: Context) -> None:
     assert context.length == MAX_ROWS
 
 
-def test_branches_decode_as_if_each_were_alone(tiny: Model, context: Context) -> None:
-    """Lost otherwise: a tree's leaves would see one another's tokens."""
+TREE = Tree((-1, 0, -1, 2, 2, 4))
+
+
+def path(node: int) -> list[int]:
+    """The nodes of TREE from the root's child to a node."""
+    found: list[int] = []
+    while node >= 0:
+        found.insert(0, node)
+        node = TREE.parents[node]
+    return found
+
+
+@pytest.mark.parametrize("node", [-1, 1, 2, 3, 5])
+def test_a_tree_is_read_as_if_each_branch_were_alone(tiny: Model, context: Context, node: int) -> None:
+    """Lost otherwise: a tree's branches would see one another's tokens, or a rejected one would stay."""
+    tokens = TOKENS[40:47]
     context.forward(TOKENS[:40], rows=0)
-    for sequence in (1, 2):
-        context.branch(sequence)
-    first = context.forward(TOKENS[40:44], rows=4, sequence=1).copy()
-    second = context.forward(TOKENS[50:53], rows=3, sequence=2).copy()
-    assert context.length == 40
+    rows = context.forward_tree(tokens, TREE).copy()
     with Context(tiny, 1024, SETTINGS) as alone:
         alone.forward(TOKENS[:40], rows=0)
-        np.testing.assert_array_equal(first, alone.forward(TOKENS[40:44], rows=4))
-        alone.rollback(40)
-        np.testing.assert_array_equal(second, alone.forward(TOKENS[50:53], rows=3))
-        context.commit(2)
-        assert context.length == 43
+        for leaf in (1, 3, 5):
+            nodes = path(leaf)
+            chain = [tokens[0], *(tokens[1 + each] for each in nodes)]
+            expected = alone.forward(chain, rows=len(chain))
+            np.testing.assert_allclose(rows[[0, *(1 + each for each in nodes)]], expected, atol=NOISE)
+            alone.rollback(40)
+        context.commit(node)
+        kept = [tokens[0], *(tokens[1 + each] for each in path(node))]
+        assert context.length == 40 + len(kept)
+        alone.forward(kept, rows=0)
         # The cells lie elsewhere now, so sums are rounded differently.
         np.testing.assert_allclose(
             context.forward(TOKENS[60:62], rows=2), alone.forward(TOKENS[60:62], rows=2), atol=NOISE
         )
-        # What was dropped is gone for good, and the sequences can be used again.
-        context.branch(1)
-        context.forward(TOKENS[62:64], sequence=1)
+        # What was dropped is gone for good, and another tree can be read.
+        again = context.forward_tree(TOKENS[62:65], Tree((-1, -1))).copy()
+        alone.rollback(alone.length)
+        np.testing.assert_allclose(again[:2], alone.forward(TOKENS[62:64], rows=2), atol=NOISE)
+
+
+def test_a_tree_whose_pass_came_to_nothing_leaves_no_branch(context: Context) -> None:
+    """Lost otherwise: the next tokens would see those of a draft that nobody verified."""
+    context.forward(TOKENS[:40], rows=0)
+    expected = context.forward(TOKENS[40:43], rows=3).copy()
+    context.rollback(40)
+    context.forward_tree(TOKENS[50:57], TREE)
+    context.recover()
+    np.testing.assert_array_equal(context.forward(TOKENS[40:43], rows=3), expected)
+
+
+def test_a_tree_that_has_no_room_is_refused(context: Context) -> None:
+    """Lost otherwise: llama.cpp would end the process."""
+    context.forward(TOKENS[:40], rows=0)
+    with pytest.raises(ValueError, match="5 tokens in 4 branches"):
+        context.forward_tree(TOKENS[:5], Tree((-1, -1, -1, -1)))
+    with pytest.raises(ValueError, match="not over a tree"):
         context.commit(0)
-        assert context.length == 45
-
-
-def test_a_snapshot_brings_the_state_back(context: Context) -> None:
-    """Lost otherwise: models whose memory cannot be cut could not be speculated on."""
-    context.forward(TOKENS[:50], rows=0)
-    saved = context.snapshot()
-    expected = context.forward(TOKENS[50:53], rows=3).copy()
-    context.forward(TOKENS[:100], rows=0)
-    context.restore(saved)
-    assert context.length == 50
-    np.testing.assert_array_equal(context.forward(TOKENS[50:53], rows=3), expected)
 
 
 def test_hidden_states_belong_to_the_rows(tiny: Model) -> None:

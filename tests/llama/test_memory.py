@@ -97,7 +97,7 @@ def test_logits_behind_any_way_back_are_those_of_a_fresh_cache(make: Make, seed:
         else:
             length = len(held)
         if action > 0.9:
-            context.mark()
+            context.checkpoint()
         context.rollback(length)
         del held[length:]
         assert context.length == len(held)
@@ -113,7 +113,7 @@ def test_a_draft_is_taken_back_token_by_token(make: Make) -> None:
     for first in range(100, 130, 3):
         context.forward(TOKENS[first : first + 1])
         held.append(TOKENS[first])
-        context.mark()
+        context.checkpoint()
         for token in (5, 6, 7, 8):
             context.forward([token])
         context.rollback(len(held) + first % 4)

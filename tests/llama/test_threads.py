@@ -124,9 +124,9 @@ def test_measuring_leaves_the_context_as_it_was(tiny_path: Path) -> None:
 class Watched(Context):
     """A context that notes the widths of its passes."""
 
-    def forward(self, tokens: Sequence[int], rows: int = 1, sequence: int = 0) -> NDArray[np.float32]:
+    def forward(self, tokens: Sequence[int], rows: int = 1) -> NDArray[np.float32]:
         self.widths = [*getattr(self, "widths", []), len(tokens)]
-        return super().forward(tokens, rows, sequence)
+        return super().forward(tokens, rows)
 
 
 def test_a_slow_model_makes_two_passes_and_no_more(tiny_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

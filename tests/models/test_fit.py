@@ -436,7 +436,7 @@ def test_copies_of_a_state_are_part_of_what_is_needed(tmp_path: Path) -> None:
         for _ in range(40):
             context.forward([5, 6, 7, 8], rows=2)
             context.keep()
-            context.mark()
+            context.checkpoint()
         assert context.state_bytes == pytest.approx(state_bytes(header), abs=1000)
         assert context._rewinder is not None
         held = context._rewinder.saved_bytes

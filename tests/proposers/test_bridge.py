@@ -151,7 +151,7 @@ def test_what_was_accepted_is_learned_by_position(bench: Bench) -> None:
         prompt = bench.prompt()
         finish(bench.engine(proposer), prompt, GREEDY, 4)
         forecasts[name] = list(proposer.forecast(prompt, 4))
-        assert bench.bridged(name).know(proposer.knowledge)
+        assert bench.bridged(name).restore_acceptance(proposer.acceptance_state)
     assert forecasts["renumbered"][3] > 0.7
     assert forecasts["words"][0] < 0.3
 
@@ -160,10 +160,10 @@ def test_a_draft_ends_where_its_model_is_unsure(bench: Bench) -> None:
     """Every drafted token costs a forward of the draft model: what is unsure ends it."""
     proposer, rng = bench.bridged("renumbered"), np.random.default_rng(0)
     lengths = []
-    for floor in (0.0, 0.4, 1.0):
+    for threshold in (0.0, 0.4, 1.0):
         prompt = bench.prompt()
         proposer.begin(prompt)
-        lengths.append(len(proposer.propose(prompt, 8, Sampler(GREEDY), rng, floor).tokens))
+        lengths.append(len(proposer.propose(prompt, 8, Sampler(GREEDY), rng, threshold).tokens))
     assert lengths[0] == 8 > lengths[1] > lengths[2] == 1
 
 
@@ -179,7 +179,7 @@ def test_the_drafts_cache_is_the_text_after_every_pass(bench: Bench, target: str
         proposer.observe(history)
         translated = list(proposer.translated)
         assert list(proposer.cached) == translated[: len(proposer.cached)]
-        assert proposer.behind(history) == len(translated) - 1 - len(proposer.cached)
+        assert proposer.lag(history) == len(translated) - 1 - len(proposer.cached)
         fresh = Translation(Words(bench.models[target]), Words(own))
         fresh.begin(history)
         assert own.detokenise(fresh.tokens) == own.detokenise(translated)
@@ -197,9 +197,9 @@ def test_turn_two_and_an_edit_keep_what_is_common(bench: Bench) -> None:
     edited = [*prompt[:-4], *prompt]
     proposer.begin(edited)
     assert list(proposer.cached) == list(proposer.translated[: len(proposer.cached)])
-    assert proposer.behind(edited) == len(proposer.translated) - 1 - len(proposer.cached)
-    proposer.catch_up(edited)
-    assert proposer.behind(edited) == 0
+    assert proposer.lag(edited) == len(proposer.translated) - 1 - len(proposer.cached)
+    proposer.sync(edited)
+    assert proposer.lag(edited) == 0
 
 
 def test_a_text_that_does_not_fit_is_neither_read_nor_drafted_for(bench: Bench) -> None:
@@ -209,8 +209,8 @@ def test_a_text_that_does_not_fit_is_neither_read_nor_drafted_for(bench: Bench) 
     for text in ("中" * 400, ""):
         history = bench.models["target"].tokenise(text)
         proposer.begin(history)
-        assert proposer.behind(history) == 0
-        proposer.catch_up(history)
+        assert proposer.lag(history) == 0
+        proposer.sync(history)
         assert list(proposer.forecast(history, 4)) == []
         assert proposer.propose(history, 4, Sampler(GREEDY), rng).tokens == ()
         assert list(proposer.cached) == []

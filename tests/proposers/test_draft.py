@@ -37,21 +37,21 @@ def draft(model: Model) -> Iterator[Draft]:
 def test_a_new_reply_reads_nothing_until_it_is_asked_to(draft: Draft) -> None:
     """A draft that is on but not used must not cost the reading of a long prompt."""
     draft.begin(HISTORY)
-    assert draft.behind(HISTORY) == len(HISTORY) - 1
+    assert draft.lag(HISTORY) == len(HISTORY) - 1
     assert draft.cached == []
-    draft.catch_up(HISTORY)
-    assert draft.behind(HISTORY) == 0
+    draft.sync(HISTORY)
+    assert draft.lag(HISTORY) == 0
     assert list(draft.cached) == HISTORY[:-1]
 
 
 def test_one_that_was_off_for_a_while_drafts_what_one_that_was_on_would(draft: Draft) -> None:
     """Tokens that were missed would make every later draft wrong."""
     draft.begin(HISTORY[:10])
-    draft.catch_up(HISTORY[:10])
+    draft.sync(HISTORY[:10])
     late = draft.propose(HISTORY, 4, GREEDY, RNG).tokens
     draft.begin([1, 2, 3])
     draft.begin(HISTORY)
-    draft.catch_up(HISTORY)
+    draft.sync(HISTORY)
     assert draft.propose(HISTORY, 4, GREEDY, RNG).tokens == late
 
 
@@ -59,8 +59,8 @@ def test_a_history_that_does_not_fit_is_neither_read_nor_drafted_for(draft: Draf
     """A draft with a shorter context than the target's must stand aside, not fail."""
     long = [40] * 80
     draft.begin(long)
-    assert draft.behind(long) == 0
-    draft.catch_up(long)
+    assert draft.lag(long) == 0
+    draft.sync(long)
     assert draft.cached == []
     assert draft.propose(long, 4, GREEDY, RNG).tokens == ()
     assert list(draft.forecast(long, 4)) == []
@@ -70,9 +70,9 @@ def test_a_history_that_does_not_fit_is_neither_read_nor_drafted_for(draft: Draf
 def test_a_floor_of_one_ends_a_draft_behind_its_first_token(draft: Draft, sampler: Sampler) -> None:
     """Every drafted token costs a forward of the draft model: an unsure one is the last."""
     draft.begin(HISTORY)
-    assert len(draft.propose(HISTORY, 6, sampler, RNG, floor=1.0).tokens) == 1
+    assert len(draft.propose(HISTORY, 6, sampler, RNG, threshold=1.0).tokens) == 1
     draft.observe(HISTORY)
-    assert len(draft.propose(HISTORY, 6, sampler, RNG, floor=0.0).tokens) == 6
+    assert len(draft.propose(HISTORY, 6, sampler, RNG, threshold=0.0).tokens) == 6
 
 
 def test_what_was_learned_is_taken_up_and_nonsense_is_not(draft: Draft, model: Model) -> None:
@@ -83,16 +83,16 @@ def test_what_was_learned_is_taken_up_and_nonsense_is_not(draft: Draft, model: M
         proposal = draft.propose(history, 3, GREEDY, RNG)
         history += [*proposal.tokens, 50]
         draft.observe(history)
-    learned = draft.knowledge
+    learned = draft.acceptance_state
     with Context(model, 64, ContextSettings(threads=1)) as context:
         other = Draft(context)
-        assert other.knowledge != learned
+        assert other.acceptance_state != learned
         for wrong in ((), learned[:-1], (-1.0, *learned[1:]), (*learned[:-1], float("nan"))):
-            before = other.knowledge
-            assert not other.know(wrong)
-            assert other.knowledge == before
-        assert other.know(learned)
-        assert other.knowledge == learned
+            before = other.acceptance_state
+            assert not other.restore_acceptance(wrong)
+            assert other.acceptance_state == before
+        assert other.restore_acceptance(learned)
+        assert other.acceptance_state == learned
 
 
 def test_confidence_learns_what_the_models_own_probability_is_worth() -> None:

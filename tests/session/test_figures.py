@@ -245,7 +245,7 @@ def play(engine: Engine, live: LiveFigures, max_tokens: int, **other: object) ->
             live.prefill(event)
         elif isinstance(event, Pass):
             live.record(event)
-            live.measured(engine.pace.seconds_per_token())
+            live.measured(engine.sequence.plain.seconds_per_token())
         elif isinstance(event, Finished):
             return event
     raise AssertionError("no Finished")

@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from textual.widget import Widget
 
 from app.colours import LOOKS
-from app.engine.events import Finished, Pass, Prefill, Tally, Value
+from app.engine.events import ExpectedGain, Finished, Pass, Prefill, Tally
 from app.process.messages import Option
 from app.session.figures import READY, EngineState, LiveFigures, PanelFigures
 from app.tui.panel.explain import ExplainScreen, explanations
@@ -258,10 +258,10 @@ def test_what_a_memory_that_cannot_be_cut_reads_again_is_said() -> None:
 def test_why_nothing_was_drafted_is_said() -> None:
     """Lost otherwise: trust, where an option looks better than plain decoding and is not taken."""
     values = (
-        Value("lookup", 3, 0.03, "small"),
-        Value("draft", 4, 0.2, "paused"),
-        Value("skip", 1, -0.1, "small"),
-        Value("other", 8, 0.4, None),
+        ExpectedGain("lookup", 3, 0.03, "small"),
+        ExpectedGain("draft", 4, 0.2, "paused"),
+        ExpectedGain("skip", 1, -0.1, "small"),
+        ExpectedGain("other", 8, 0.4, None),
     )
 
     def told(figures: PanelFigures) -> list[str]:

@@ -53,7 +53,7 @@ class _Span:
             self.seconds[kind] += other.seconds[kind]
 
 
-class PlainPace:
+class PlainEstimator:
     """Takes the passes of one reply in their order."""
 
     def __init__(self) -> None:

@@ -8,9 +8,9 @@ from statistics import median
 
 import pytest
 
-from app.engine.control import LONGEST, Option, ThroughputController
-from app.engine.costs import Measured
-from app.engine.pace import PlainPace
+from app.engine.control import LONGEST, DraftOption, ThroughputController
+from app.engine.costs import PassCosts
+from app.engine.plain import PlainEstimator
 from tests.engine.simulation import Machine, a_pass
 
 COSTS = {width: 0.010 * (1 + 0.25 * (width - 1)) for width in range(1, LONGEST + 2)}
@@ -19,16 +19,16 @@ COSTS = {width: 0.010 * (1 + 0.25 * (width - 1)) for width in range(1, LONGEST +
 def shown_over_true(simulated: Machine, tokens: int) -> float:
     """The speedup that is shown for a reply, over the one that the machine knows."""
     rng = simulated.rng
-    controller, pace = ThroughputController(), PlainPace()
-    controller.calibrate(Measured(0, COSTS))
+    controller, pace = ThroughputController(), PlainEstimator()
+    controller.calibrate(PassCosts(0, COSTS))
     odds, made, kept, seconds = 0.1, 0, 0, 0.0
     while kept < tokens:
         # What a chat is: prose, and copies in between.
         if rng.random() < 0.03:
             odds = rng.choice((0.1, 0.6, 0.8, 0.9, 0.97))
-        controller.stand(kept)
+        controller.at_depth(kept)
         k = (
-            controller.choose([Option("lookup", [odds**j for j in range(1, LONGEST + 1)])]).k
+            controller.choose([DraftOption("lookup", [odds**j for j in range(1, LONGEST + 1)])]).k
             if made > 5
             else 0
         )
@@ -61,7 +61,7 @@ def test_the_speedup_is_true_while_the_machine_drifts_and_is_held_up(period: flo
 
 def test_a_pass_of_a_new_width_that_was_held_up_is_seen_by_the_wider_ones() -> None:
     """Lost otherwise: 2 % of a short reply, where the only pass of its width hit a hiccup."""
-    pace = PlainPace()
+    pace = PlainEstimator()
     for _ in range(20):
         pace.record(a_pass(0, 0, 0.010))
         pace.record(a_pass(0, 0, 0.010))
@@ -79,7 +79,7 @@ def test_on_a_steady_machine_it_is_exact() -> None:
 
 def test_a_reply_that_drafts_nothing_is_as_fast_as_plain_less_what_choosing_took() -> None:
     """Lost otherwise: "0.80×" for a reply in which nothing was drafted, measured at another moment."""
-    pace = PlainPace()
+    pace = PlainEstimator()
     seconds = 0.0
     for number in range(50):
         entry = replace(a_pass(0, 0, 0.010 + 0.0001 * number), speculation_seconds=0.00005)
@@ -91,7 +91,7 @@ def test_a_reply_that_drafts_nothing_is_as_fast_as_plain_less_what_choosing_took
 
 def test_without_plain_passes_nothing_is_claimed() -> None:
     """Lost otherwise: a speedup against nothing."""
-    pace = PlainPace()
+    pace = PlainEstimator()
     assert pace.seconds_per_token() is None
     for _ in range(20):
         pace.record(a_pass(4, 4, 0.02))
@@ -103,7 +103,7 @@ def test_without_plain_passes_nothing_is_claimed() -> None:
 
 def test_a_plain_pass_behind_a_draft_is_no_measure_of_plain_decoding() -> None:
     """Lost otherwise: a gain that is the draft's own doing."""
-    pace = PlainPace()
+    pace = PlainEstimator()
     for _ in range(10):
         pace.record(a_pass(0, 0, 0.010))
     for _ in range(10):
@@ -115,7 +115,7 @@ def test_a_plain_pass_behind_a_draft_is_no_measure_of_plain_decoding() -> None:
 
 def test_a_long_reply_has_no_more_spans_than_a_short_one() -> None:
     """Lost otherwise: a panel that gets slower with the length of the reply."""
-    pace = PlainPace()
+    pace = PlainEstimator()
     for number in range(20_000):
         pace.record(a_pass(0 if number % 3 else 2, 0, 0.1))
     assert pace.seconds_per_token() == pytest.approx(0.1)
