@@ -3,7 +3,7 @@
 The plain distribution of four tokens is enumerated exactly, pass by pass over every prefix, and set
 against thousands of replies of the engine by a G-test. The same test has to reject two broken loops.
 
-The default run makes a tenth of the replies; `pytest -m long tests/engine/test_law.py` makes all of them.
+The default run makes few replies of each case; `pytest -m long tests/engine/test_law.py` makes them all.
 """
 
 from __future__ import annotations
@@ -36,10 +36,9 @@ from proposers.lookup import Lookup
 from tests.architectures import write_architecture
 from tests.tiny import write_tiny
 
-REPLIES = 20_000
-# Of models whose memory cannot be cut, where a reply costs more.
-FEWER = 3_000
-# With as many the broken loops are rejected.
+# Replies of the default run and of the long one. Where memory cannot be cut, a reply costs more.
+REPLIES = {"llama": (1_000, 20_000), "lfm2": (500, 3_000), "gemma3": (500, 3_000)}
+# The broken loops are rejected with as few.
 REJECTING = 500
 TOKENS = 4
 DRAFTED = 3
@@ -220,11 +219,11 @@ CASES: dict[str, Callable[[Lab], Engine]] = {
 
 
 def forms() -> Iterator[ParameterSet]:
-    """Each case on each architecture, with a tenth of its replies and with all of them."""
-    for architecture, replies in (("llama", REPLIES), ("lfm2", FEWER), ("gemma3", FEWER)):
+    """Each case on each architecture, with few replies and with all of them."""
+    for architecture, (few, all_of_them) in REPLIES.items():
         for case in CASES if architecture == "llama" else ("lookup", "draft, block rule"):
-            yield pytest.param(architecture, case, replies // 10)
-            yield pytest.param(architecture, case, replies, marks=pytest.mark.long)
+            yield pytest.param(architecture, case, few)
+            yield pytest.param(architecture, case, all_of_them, marks=pytest.mark.long)
 
 
 @pytest.mark.parametrize(("architecture", "case", "replies"), [*forms()])
@@ -286,7 +285,7 @@ def test_the_g_test_rejects_a_tree_that_keeps_the_wrong_branch(
     monkeypatch.setattr(Context, "commit", commit)
     engine = make_engine(lab.target, LikelyBranches(lab))
     start = secrets.randbits(32)
-    p_value = lab.g_test(lab.counts(engine, range(start, start + 3_000)))
+    p_value = lab.g_test(lab.counts(engine, range(start, start + REJECTING)))
     assert p_value < REJECTED
 
 
