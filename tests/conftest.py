@@ -58,6 +58,13 @@ def tiny_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def tiny(tiny_path: Path) -> Iterator[Model]:
+    """The same, open."""
+    with Model(tiny_path) as model:
+        yield model
+
+
+@pytest.fixture(scope="session")
 def tiny_draft_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that often, not always, agrees with the tiny one."""
     return write_tiny(tmp_path_factory.mktemp("tiny") / "draft.gguf", end_scale=0.0, noise=0.1)

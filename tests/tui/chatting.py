@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import unicodedata
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from textual.app import App
 from textual.events import Key
@@ -23,6 +23,9 @@ from tests.tui.engine import LOADED, ScriptedEngine
 
 WIDE, NARROW = (160, 50), (80, 24)
 CHARACTERS = {"space": " ", "enter": "\r", "tab": "\t", "escape": "\x1b"}
+
+
+AnyApp = TypeVar("AnyApp", bound=App[None])
 
 
 def type_ahead(app: App[None], *keys: str) -> None:
@@ -70,14 +73,8 @@ class Chatting:
         await asyncio.wrap_future(self.app.keeper.ask(lambda store: None))
         await self.settle()
 
-    async def until(self, condition: Callable[[], bool], seconds: float = 4.0) -> None:
-        """Wait for it, not for ever."""
-        for _ in range(int(seconds / 0.02)):
-            if condition():
-                return
-            await asyncio.sleep(0.02)
-            await self.pilot.pause()
-        raise AssertionError("that never came")
+    async def until(self, condition: Callable[[], bool], seconds: float = 10.0) -> None:
+        await until(self.pilot, condition, seconds)
 
     @property
     def text(self) -> str:
@@ -109,3 +106,28 @@ async def chatting(
 def run(body: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run an asynchronous test."""
     asyncio.run(body())
+
+
+def hosted(
+    app: AnyApp, body: Callable[[AnyApp, Pilot[None]], Awaitable[None]], size: tuple[int, int] = NARROW
+) -> AnyApp:
+    """The app, after `body` has used it without a terminal."""
+
+    async def whole() -> None:
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause()
+            await body(app, pilot)
+            await pilot.pause()
+
+    asyncio.run(whole())
+    return app
+
+
+async def until(pilot: Pilot[None], condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    """Wait for it, not for ever."""
+    for _ in range(int(seconds / 0.02)):
+        if condition():
+            return
+        await asyncio.sleep(0.02)
+        await pilot.pause()
+    raise AssertionError("that never came")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -15,6 +14,7 @@ from textual.widgets import OptionList, Static
 from app.tui.dialogs.choice import Choice, ChoiceScreen
 from app.tui.dialogs.text import PlainText, TextScreen, wrap
 from app.tui.theme import THEMES
+from tests.tui.chatting import hosted
 
 CHOICES = (
     Choice("drop", "Drop the oldest turns", "They stay on the screen. [/b]"),
@@ -45,15 +45,7 @@ def run(
     body: Callable[[Host, Pilot[None]], Awaitable[None]],
     size: tuple[int, int] = (80, 24),
 ) -> list[str | None]:
-    async def whole() -> list[str | None]:
-        app = Host(dialogue)
-        async with app.run_test(size=size) as pilot:
-            await pilot.pause()
-            await body(app, pilot)
-            await pilot.pause()
-        return app.answers
-
-    return asyncio.run(whole())
+    return hosted(Host(dialogue), body, size).answers
 
 
 @pytest.mark.parametrize(

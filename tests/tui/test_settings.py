@@ -19,7 +19,7 @@ from app.tui.settings.remap import KeyList, KeyWanted
 from app.tui.settings.row import Options, Row
 from app.tui.settings.screen import SettingsScreen
 from app.tui.theme import THEMES
-from tests.tui.chatting import type_ahead
+from tests.tui.chatting import hosted, type_ahead
 
 
 class Host(App[None]):
@@ -56,15 +56,7 @@ class Host(App[None]):
 
 
 def _run(body: Callable[[Host, Pilot[None]], Awaitable[None]], settings: Settings | None = None) -> Host:
-    host = Host(settings or Settings())
-
-    async def main() -> None:
-        async with host.run_test(size=(80, 24)) as pilot:
-            await pilot.pause()
-            await body(host, pilot)
-
-    asyncio.run(main())
-    return host
+    return hosted(Host(settings or Settings()), body)
 
 
 def test_what_is_typed_is_saved() -> None:
