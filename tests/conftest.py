@@ -25,6 +25,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--steps", type=int, default=0, help="how far the chat's random walk goes")
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One more than there are cores: tests of the screen and of processes wait half of their time."""
+    return (os.cpu_count() or 1) + 1
+
+
 @pytest.fixture(scope="session", autouse=True)
 def own_folders(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Nothing of the person who runs the tests is read or written, by processes that they start either."""
@@ -50,6 +55,13 @@ def bundled() -> Path:
 def tiny_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A random-weight model that loads in milliseconds."""
     return write_tiny(tmp_path_factory.mktemp("tiny") / "tiny.gguf", end_scale=0.0)
+
+
+@pytest.fixture(scope="session")
+def tiny(tiny_path: Path) -> Iterator[Model]:
+    """The same, open."""
+    with Model(tiny_path) as model:
+        yield model
 
 
 @pytest.fixture(scope="session")

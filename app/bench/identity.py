@@ -39,26 +39,32 @@ class IdenticalReplies:
 VARIANTS = (*(Variant(name, k) for name in ("lookup", "draft", "skip") for k in LENGTHS), Variant("swap", 4))
 
 
-def run(bench: Workbench, prompt: tuple[int, ...], variant: Variant, seed: int) -> Finished:
+def run(
+    bench: Workbench, prompt: tuple[int, ...], variant: Variant, seed: int, tokens: int = TOKENS
+) -> Finished:
     """The prompt's greedy reply with a variant; seed decides when `swap` swaps."""
     proposers = bench.proposers()
     if variant.proposer != "swap":
-        return bench.reply(prompt, proposers[variant.proposer], k=variant.k, tokens=TOKENS)
+        return bench.reply(prompt, proposers[variant.proposer], k=variant.k, tokens=tokens)
     rng, pool = random.Random(seed), list(proposers.values())
 
     def swap(engine: Engine) -> None:
         if rng.random() < 0.2:
             engine.sequence.proposers = (rng.choice(pool),)
 
-    return bench.reply(prompt, Lookup(), k=variant.k, tokens=TOKENS, each=swap)
+    return bench.reply(prompt, Lookup(), k=variant.k, tokens=tokens, each=swap)
 
 
 def compare(
-    bench: Workbench, prompt: tuple[int, ...], variants: Sequence[Variant], seed: int = 0
+    bench: Workbench,
+    prompt: tuple[int, ...],
+    variants: Sequence[Variant],
+    seed: int = 0,
+    tokens: int = TOKENS,
 ) -> dict[Variant, Finished]:
-    """The replies that differ from plain decoding's, by variant."""
-    plain = bench.reply(prompt, bench.proposers()["off"], tokens=TOKENS)
-    replies = {variant: run(bench, prompt, variant, seed) for variant in variants}
+    """Replies of the variants that differ from plain decoding's; empty where none does."""
+    plain = bench.reply(prompt, bench.proposers()["off"], tokens=tokens)
+    replies = {variant: run(bench, prompt, variant, seed, tokens) for variant in variants}
     return {variant: reply for variant, reply in replies.items() if reply.token_ids != plain.token_ids}
 
 

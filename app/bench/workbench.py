@@ -156,12 +156,12 @@ def _cell(name: str, row: object) -> str:
 class Workbench(ExitStack):
     """A model with a requantised copy of it as draft, and its layer-skipped one; to be used in a `with`."""
 
-    def __init__(self, path: Path, exact: bool = False) -> None:
+    def __init__(self, path: Path, exact: bool = False, threads: int | None = None) -> None:
         super().__init__()
         folder = Path(self.enter_context(tempfile.TemporaryDirectory()))
         draft = requantise(path, folder / "draft.gguf", "Q4_0")
         # A fixed number of threads: what is measured should not change with it.
-        threads = performance_cores()
+        threads = threads or performance_cores()
         settings = LoadSettings(str(path), str(draft), context_length=LENGTH, threads=threads, exact=exact)
         self.assembly = self.enter_context(open_assembly(settings))
         self._engine = self.assembly.engine("off")

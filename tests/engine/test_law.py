@@ -2,20 +2,22 @@
 
 The plain distribution of four tokens is enumerated exactly, pass by pass over every prefix, and set
 against thousands of replies of the engine by a G-test. The same test has to reject two broken loops.
+
+The default run makes few replies of each case; `pytest -m long tests/engine/test_law.py` makes them all.
 """
 
 from __future__ import annotations
 
-import multiprocessing
 import secrets
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, closing
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+from _pytest.mark import ParameterSet
 from scipy import stats
 
 from app.engine.control import Controller, DraftChoice, DraftOption, ThroughputController
@@ -34,9 +36,10 @@ from proposers.lookup import Lookup
 from tests.architectures import write_architecture
 from tests.tiny import write_tiny
 
-REPLIES = 20_000
-# Replies of models whose memory cannot be cut: the broken loops below are rejected with fewer.
-FEWER = 3_000
+# Replies of the default run and of the long one. Where memory cannot be cut, a reply costs more.
+REPLIES = {"llama": (1_000, 20_000), "lfm2": (500, 3_000), "gemma3": (500, 3_000)}
+# The broken loops are rejected with as few.
+REJECTING = 500
 TOKENS = 4
 DRAFTED = 3
 # A true law falls below this once in a hundred thousand runs; a broken one is far below.
@@ -180,10 +183,20 @@ class LikelyBranches(Proposer):
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    made = Lab(tmp_path_factory.mktemp("law"))
-    yield made
-    made.close()
+def lab_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Lab]]:
+    """The lab of an architecture, made once."""
+    with ExitStack() as stack:
+
+        @cache
+        def made(architecture: str) -> Lab:
+            return stack.enter_context(closing(Lab(tmp_path_factory.mktemp("law"), architecture)))
+
+        yield made
+
+
+@pytest.fixture
+def lab(lab_of: Callable[[str], Lab]) -> Lab:
+    return lab_of("llama")
 
 
 def make_engine(
@@ -205,50 +218,27 @@ CASES: dict[str, Callable[[Lab], Engine]] = {
 }
 
 
-def counts_of(case: str, seeds: range, architecture: str = "llama") -> Counter[tuple[int, ...]]:
-    """The same in a process of its own, with models of its own."""
-    with tempfile.TemporaryDirectory() as folder:
-        lab = Lab(Path(folder), architecture)
-        try:
-            return lab.counts(CASES[case](lab), seeds)
-        finally:
-            lab.close()
+def forms() -> Iterator[ParameterSet]:
+    """Each case on each architecture, with few replies and with all of them."""
+    for architecture, (few, all_of_them) in REPLIES.items():
+        for case in CASES if architecture == "llama" else ("lookup", "draft, block rule"):
+            yield pytest.param(architecture, case, few)
+            yield pytest.param(architecture, case, all_of_them, marks=pytest.mark.long)
 
 
-@pytest.fixture(scope="module")
-def pool() -> Iterator[ProcessPoolExecutor]:
-    """Two processes: what takes minutes here is Python, on one core."""
-    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as made:
-        yield made
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_replies_are_distributed_as_plain_decoding(lab: Lab, pool: ProcessPoolExecutor, case: str) -> None:
-    """Otherwise speculation changes what the model says."""
-    start = secrets.randbits(32)
-    middle, end = start + REPLIES // 2, start + REPLIES
-    halves = [pool.submit(counts_of, case, seeds) for seeds in (range(start, middle), range(middle, end))]
-    counts = halves[0].result() + halves[1].result()
-    assert counts.total() == REPLIES
-    p_value = lab.g_test(counts)
-    assert p_value > REJECTED, f"p = {p_value:g} with seeds from {start}"
-
-
-@pytest.mark.parametrize("architecture", ["lfm2", "gemma3"])
-def test_the_law_holds_where_memory_cannot_be_cut(
-    pool: ProcessPoolExecutor, tmp_path: Path, architecture: str
+@pytest.mark.parametrize(("architecture", "case", "replies"), [*forms()])
+def test_replies_are_distributed_as_plain_decoding(
+    lab_of: Callable[[str], Lab], architecture: str, case: str, replies: int
 ) -> None:
-    """A state that is taken up wrongly answers fluently, and from tokens that were rejected."""
+    """Otherwise speculation changes what the model says.
+
+    On models whose memory cannot be cut, too: a state that is restored wrongly answers fluently, and from
+    tokens that were rejected.
+    """
+    lab = lab_of(architecture)
     start = secrets.randbits(32)
-    cases = ("lookup", "draft, block rule")
-    replies = [pool.submit(counts_of, case, range(start, start + FEWER), architecture) for case in cases]
-    lab = Lab(tmp_path, architecture)
-    try:
-        for case, counted in zip(cases, replies, strict=True):
-            p_value = lab.g_test(counted.result())
-            assert p_value > REJECTED, f"{case}: p = {p_value:g} with seeds from {start}"
-    finally:
-        lab.close()
+    p_value = lab.g_test(lab.counts(CASES[case](lab), range(start, start + replies)))
+    assert p_value > REJECTED, f"p = {p_value:g} with seeds from {start}"
 
 
 def test_drafts_are_accepted_and_rejected(lab: Lab) -> None:
@@ -276,7 +266,7 @@ class Careless(Context):
 def test_the_g_test_rejects_a_rule_that_always_accepts(lab: Lab) -> None:
     engine = make_engine(lab.target, Draft(lab.draft), rule=accept_always)
     start = secrets.randbits(32)
-    p_value = lab.g_test(lab.counts(engine, range(start, start + 3_000)))
+    p_value = lab.g_test(lab.counts(engine, range(start, start + REJECTING)))
     assert p_value < REJECTED
 
 
@@ -295,12 +285,14 @@ def test_the_g_test_rejects_a_tree_that_keeps_the_wrong_branch(
     monkeypatch.setattr(Context, "commit", commit)
     engine = make_engine(lab.target, LikelyBranches(lab))
     start = secrets.randbits(32)
-    p_value = lab.g_test(lab.counts(engine, range(start, start + 3_000)))
+    p_value = lab.g_test(lab.counts(engine, range(start, start + REJECTING)))
     assert p_value < REJECTED
 
 
 def test_the_g_test_rejects_a_rollback_that_is_off_by_one(lab: Lab) -> None:
     with Careless(lab.target_model, 64, SETTINGS) as target:
         start = secrets.randbits(32)
-        p_value = lab.g_test(lab.counts(make_engine(target, Draft(lab.draft)), range(start, start + 3_000)))
+        p_value = lab.g_test(
+            lab.counts(make_engine(target, Draft(lab.draft)), range(start, start + REJECTING))
+        )
     assert p_value < REJECTED

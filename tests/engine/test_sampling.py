@@ -13,9 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
+import hypothesis
 import llama_cpp
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from app.engine.sampling import Logits, Sampler, draw_index
@@ -177,15 +180,14 @@ def test_tokens_that_the_model_rules_out_stay_out(top_k: int) -> None:
 
 
 GREEDY = {"greedy": replace(OFF, temperature=0.0), "greedy, penalties": replace(PENALTIES, temperature=0.0)}
-# The last entries lie behind the whole blocks in which a long row is looked through.
-DAMAGE: dict[str, Callable[[Logits], None]] = {
-    "NaN": lambda row: row.fill(np.nan),
-    "one NaN": lambda row: row.__setitem__(17, np.nan),
-    "one NaN at the end": lambda row: row.__setitem__(-1, np.nan),
-    "infinity": lambda row: row.fill(np.inf),
-    "two of infinity": lambda row: row.__setitem__([3, -1], np.inf),
-    "infinity and NaN": lambda row: row.__setitem__([3, -1], [np.inf, np.nan]),
-    "nothing possible": lambda row: row.fill(-np.inf),
+# What may be wrong with a row, at one place or two.
+DAMAGE: dict[str, Callable[[Logits, list[int]], None]] = {
+    "NaN": lambda row, _: row.fill(np.nan),
+    "one NaN": lambda row, places: row.__setitem__(places[0], np.nan),
+    "infinity": lambda row, _: row.fill(np.inf),
+    "two of infinity": lambda row, places: row.__setitem__(places, np.inf),
+    "infinity and NaN": lambda row, places: row.__setitem__(places, [np.inf, np.nan]),
+    "nothing possible": lambda row, _: row.fill(-np.inf),
 }
 
 
@@ -198,20 +200,28 @@ def every_way(settings: Sampling, rows: Logits) -> Iterator[Callable[[], object]
         yield lambda: [sampler.choose(row, [3, 5], drafted[:index]) for index, row in enumerate(rows)]
 
 
-@pytest.mark.parametrize("size", [60, 20_011])
-@pytest.mark.parametrize("damage", DAMAGE)
 @pytest.mark.parametrize("name", [*CASES, *GREEDY])
-def test_rows_that_say_nothing_are_told(name: str, damage: str, size: int) -> None:
+@hypothesis.settings(deadline=None, max_examples=40)
+@given(
+    damage=st.sampled_from(sorted(DAMAGE)),
+    size=st.sampled_from([60, 20_011]),
+    row=st.sampled_from([(1, 0), (3, 1)]),
+    # The last entry lies behind the whole blocks in which a long row is looked through.
+    places=st.lists(st.just(-1) | st.integers(0, 58), min_size=2, max_size=2, unique=True),
+)
+def test_rows_that_say_nothing_are_told(
+    name: str, damage: str, size: int, row: tuple[int, int], places: list[int]
+) -> None:
     """Else a damaged model ends in an IndexError, or says tokens that nobody computed."""
-    for number, bad in ((1, 0), (3, 1)):
-        # Equal logits, so that other rows have more candidates than they need.
-        rows = np.random.default_rng(1).integers(0, 9, (number, size)).astype(np.float32)
-        DAMAGE[damage](rows[bad])
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            for way in every_way((CASES | GREEDY)[name], rows):
-                with pytest.raises(SpecchatError, match=r"NaN or infinity.*download it again"):
-                    way()
+    number, bad = row
+    # Equal logits, so that other rows have more candidates than they need.
+    rows = np.random.default_rng(1).integers(0, 9, (number, size)).astype(np.float32)
+    DAMAGE[damage](rows[bad], places)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for way in every_way((CASES | GREEDY)[name], rows):
+            with pytest.raises(SpecchatError, match=r"NaN or infinity.*download it again"):
+                way()
 
 
 @pytest.mark.parametrize("size", [60, 20_011])

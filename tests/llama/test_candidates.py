@@ -24,12 +24,6 @@ SETTINGS = ContextSettings(threads=1, chunk=64, branches=2, candidates=CANDIDATE
 TOKENS = [int(token) for token in np.random.default_rng(7).integers(3, 259, 300)]
 
 
-@pytest.fixture(scope="module")
-def tiny(tiny_path: Path) -> Iterator[Model]:
-    with Model(tiny_path) as model:
-        yield model
-
-
 @pytest.fixture
 def context(tiny: Model) -> Iterator[Context]:
     with Context(tiny, 1024, SETTINGS) as made:

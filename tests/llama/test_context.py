@@ -37,12 +37,6 @@ def run_script(script: str, *arguments: object) -> str:
     return done.stdout.strip()
 
 
-@pytest.fixture(scope="module")
-def tiny(tiny_path: Path) -> Iterator[Model]:
-    with Model(tiny_path) as model:
-        yield model
-
-
 @pytest.fixture
 def context(tiny: Model) -> Iterator[Context]:
     with Context(tiny, 1024, SETTINGS) as made:

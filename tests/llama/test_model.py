@@ -36,12 +36,6 @@ def real(bundled: Path) -> Iterator[Model]:
         yield model
 
 
-@pytest.fixture(scope="module")
-def tiny(tiny_path: Path) -> Iterator[Model]:
-    with Model(tiny_path) as model:
-        yield model
-
-
 @pytest.mark.parametrize("text", TEXTS)
 def test_every_text_comes_back_from_its_tokens(real: Model, tiny: Model, text: str) -> None:
     """Lost otherwise: the model would read other words than the person wrote."""

@@ -98,7 +98,14 @@ LINUX = pytest.mark.skipif(sys.platform != "linux", reason="resident memory is r
 @LINUX
 @pytest.mark.parametrize(
     ("length", "kind", "rows"),
-    [(512, "f16", 1), (512, "q8_0", 64), (2048, "f16", 33), (8192, "f16", 1), (8192, "q8_0", 33)],
+    [
+        (512, "q8_0", 64),
+        (8192, "f16", 1),
+        *[
+            pytest.param(*case, marks=pytest.mark.long)
+            for case in ((512, "f16", 1), (2048, "f16", 33), (8192, "q8_0", 33))
+        ],
+    ],
 )
 def test_the_estimate_is_what_the_process_then_uses(length: int, kind: str, rows: int, bundled: Path) -> None:
     """Lost otherwise: a context that does not fit, or half the context that would have fitted."""

@@ -10,6 +10,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from app.errors import SpecchatError, UsageError
@@ -203,7 +205,7 @@ def test_what_cannot_be_skipped_is_said(
     assert str(caught.value) == problem
 
 
-@pytest.mark.parametrize("blocks", range(1, 130))
+@given(blocks=st.integers(1, 1000))
 def test_default_spares_both_ends(blocks: int) -> None:
     layers = skipped_layers_default(blocks)
     assert list(layers) == sorted(set(layers))

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+import unicodedata
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from textual.app import App
+from textual.events import Key
+from textual.keys import KEY_NAME_REPLACEMENTS
 from textual.pilot import Pilot
 
 from app.config.values import Settings
@@ -18,6 +22,23 @@ from app.tui.options import ChatOptions
 from tests.tui.engine import LOADED, ScriptedEngine
 
 WIDE, NARROW = (160, 50), (80, 24)
+CHARACTERS = {"space": " ", "enter": "\r", "tab": "\t", "escape": "\x1b"}
+
+
+AnyApp = TypeVar("AnyApp", bound=App[None])
+
+
+def type_ahead(app: App[None], *keys: str) -> None:
+    """Press keys without waiting for what they do, as a terminal does.
+
+    Textual's pilot sleeps 40 ms for each key, which would be a minute of the suite.
+    """
+    for key in keys:
+        if len(key) == 1 and not key.isalnum():
+            name = unicodedata.name(key).lower().replace("-", "_").replace(" ", "_")
+            app.post_message(Key(KEY_NAME_REPLACEMENTS.get(name, name), key))
+        else:
+            app.post_message(Key(key, CHARACTERS.get(key, key if len(key) == 1 else None)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,12 +50,14 @@ class Chatting:
     pilot: Pilot[None]
 
     async def press(self, *keys: str) -> None:
+        """Press keys one after the other, as a person does who looks at the screen."""
         await self.pilot.press(*keys)
         await self.pilot.pause()
 
     async def type(self, text: str) -> None:
         """Type into what has the focus."""
-        await self.press(*("space" if letter == " " else letter for letter in text))
+        type_ahead(self.app, *text)
+        await self.settle()
 
     async def ask(self, text: str) -> None:
         await self.type(text)
@@ -50,14 +73,8 @@ class Chatting:
         await asyncio.wrap_future(self.app.autosave.ask(lambda store: None))
         await self.settle()
 
-    async def until(self, condition: Callable[[], bool], seconds: float = 4.0) -> None:
-        """Wait for it, not for ever."""
-        for _ in range(int(seconds / 0.02)):
-            if condition():
-                return
-            await asyncio.sleep(0.02)
-            await self.pilot.pause()
-        raise AssertionError("that never came")
+    async def until(self, condition: Callable[[], bool], seconds: float = 10.0) -> None:
+        await until(self.pilot, condition, seconds)
 
     @property
     def text(self) -> str:
@@ -89,3 +106,28 @@ async def chatting(
 def run(body: Callable[[], Coroutine[Any, Any, None]]) -> None:
     """Run an asynchronous test."""
     asyncio.run(body())
+
+
+def hosted(
+    app: AnyApp, body: Callable[[AnyApp, Pilot[None]], Awaitable[None]], size: tuple[int, int] = NARROW
+) -> AnyApp:
+    """The app, after `body` has used it without a terminal."""
+
+    async def whole() -> None:
+        async with app.run_test(size=size) as pilot:
+            await pilot.pause()
+            await body(app, pilot)
+            await pilot.pause()
+
+    asyncio.run(whole())
+    return app
+
+
+async def until(pilot: Pilot[None], condition: Callable[[], bool], seconds: float = 10.0) -> None:
+    """Wait for it, not for ever."""
+    for _ in range(int(seconds / 0.02)):
+        if condition():
+            return
+        await asyncio.sleep(0.02)
+        await pilot.pause()
+    raise AssertionError("that never came")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -12,6 +11,7 @@ from textual.widgets import OptionList, Static
 
 from app.tui.dialogs.choice import Alternative, ChoiceScreen
 from app.tui.theme import THEMES
+from tests.tui.chatting import hosted
 
 DROP = Alternative("Drop the oldest turns", "They stay on the screen. [/b]")
 RELOAD = Alternative("Reload with a larger context")
@@ -41,15 +41,7 @@ def run(
     body: Callable[[Host, Pilot[None]], Awaitable[None]],
     size: tuple[int, int] = (80, 24),
 ) -> list[Alternative | None]:
-    async def whole() -> list[Alternative | None]:
-        app = Host(dialogue)
-        async with app.run_test(size=size) as pilot:
-            await pilot.pause()
-            await body(app, pilot)
-            await pilot.pause()
-        return app.answers
-
-    return asyncio.run(whole())
+    return hosted(Host(dialogue), body, size).answers
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ from textual.widgets import Input, OptionList, Static
 from app.process.events import Candidate, Drafts
 from app.tui.drafts.screen import DraftChoice, DraftScreen, candidates_for
 from app.tui.theme import THEMES
+from tests.tui.chatting import hosted
 
 SMALL = Candidate("/m/small.gguf", "small-360m-q8_0.gguf", 386_000_000, None, False)
 OTHER = Candidate(
@@ -43,15 +43,7 @@ class Host(App[None]):
 
 
 def run(body: Callable[[Host, Pilot[None]], Awaitable[None]], size: tuple[int, int] = (80, 24)) -> Host:
-    async def whole() -> Host:
-        app = Host()
-        async with app.run_test(size=size) as pilot:
-            await pilot.pause()
-            await body(app, pilot)
-            await pilot.pause()
-        return app
-
-    return asyncio.run(whole())
+    return hosted(Host(), body, size)
 
 
 def test_it_opens_before_the_files_are_known() -> None:

@@ -28,6 +28,7 @@ from app.tui.explore.simulation import ENOUGH, Estimate, Round, Simulation, play
 from app.tui.explore.words import arithmetic, sentence, speedup_line, tokens_line
 from app.tui.theme import THEMES, origin_style
 from tests.enumeration import law
+from tests.tui.chatting import hosted
 
 MEASURED = {1: 0.005, 2: 0.009, 4: 0.012, 8: 0.0186, 12: 0.0255, 17: 0.031}
 CPU = Curve("CPU", MEASURED)
@@ -52,12 +53,7 @@ def run(
     size: tuple[int, int] = (80, 24),
     theme: str = "dark",
 ) -> None:
-    async def whole() -> None:
-        async with Host(screen, theme).run_test(size=size) as pilot:
-            await pilot.pause()
-            await body(pilot)
-
-    asyncio.run(whole())
+    hosted(Host(screen, theme), lambda _, pilot: body(pilot), size)
 
 
 def paused(

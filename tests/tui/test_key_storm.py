@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from textual.events import Key, Paste, Resize
+from textual.events import Paste, Resize
 from textual.geometry import Size
 from textual.screen import Screen
 
@@ -50,7 +50,7 @@ from app.tui.dialogs.choice import ChoiceScreen
 from app.tui.dialogs.palette import ActionPalette
 from app.tui.drafts.screen import DraftScreen
 from app.tui.options import ChatOptions
-from tests.tui.chatting import NARROW, WIDE, Chatting, chatting, run
+from tests.tui.chatting import NARROW, WIDE, Chatting, chatting, run, type_ahead
 from tests.tui.engine import LOADED, OPTIONS, ScriptedEngine, finished, step
 
 SIZES = (NARROW, WIDE, (120, 40), (60, 16), (40, 10))
@@ -68,18 +68,11 @@ OTHERS = [
     *"adhjmnqsuy12/",
 ]
 OFTEN = ["escape", "enter", "backspace"]
-CHARACTERS = {"space": " ", "enter": "\r", "tab": "\t", "escape": "\x1b"}
 
 
 def front(app: SpecchatApp) -> Screen[object]:
     """The screen that has the keys."""
     return app.screen
-
-
-def type_ahead(app: SpecchatApp, *keys: str) -> None:
-    """Press keys without waiting for what they do, as a terminal does."""
-    for key in keys:
-        app.post_message(Key(key, CHARACTERS.get(key, key if len(key) == 1 else None)))
 
 
 class Answering(ScriptedEngine):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import random
 import threading
@@ -27,7 +26,7 @@ from app.tui.models.drawing import ColumnWidths, files, line
 from app.tui.models.screen import ModelChoice, ModelScreen, arranged
 from app.tui.theme import THEMES
 from tests.models.hub_server import Fault, Gate, HubServer, hub_server
-from tests.tui.chatting import NARROW, chatting
+from tests.tui.chatting import NARROW, chatting, hosted, until
 from tests.tui.chatting import run as run_chat
 from tests.tui.engine import LOADED, finished, step
 
@@ -110,28 +109,13 @@ Body = Callable[[Host, Pilot[None]], Awaitable[None]]
 
 
 def run(body: Body, size: tuple[int, int] = (80, 24), listing: Listing | None = ALL) -> Host:
-    async def whole() -> Host:
-        app = Host()
-        async with app.run_test(size=size) as pilot:
+    async def listed(app: Host, pilot: Pilot[None]) -> None:
+        if listing is not None:
+            app.picker.take(Models(listing))
             await pilot.pause()
-            if listing is not None:
-                app.picker.take(Models(listing))
-                await pilot.pause()
-            await body(app, pilot)
-            await pilot.pause()
-        return app
+        await body(app, pilot)
 
-    return asyncio.run(whole())
-
-
-async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
-    """Wait for it, not for ever."""
-    for _ in range(500):
-        if condition():
-            return
-        await asyncio.sleep(0.02)
-        await pilot.pause()
-    raise AssertionError("that never came")
+    return hosted(Host(), listed, size)
 
 
 def test_it_opens_before_the_models_are_known() -> None:

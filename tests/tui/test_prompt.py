@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import stat
 from collections.abc import Awaitable, Callable
@@ -27,6 +26,7 @@ from app.tui.prompt.meter import meter_text
 from app.tui.prompt.popover import Popover
 from app.tui.prompt.viewer import DocumentViewer, parts_of
 from app.tui.theme import THEMES
+from tests.tui.chatting import hosted, type_ahead
 
 FAMILY = "👨\u200d👩\u200d👧"
 
@@ -100,13 +100,7 @@ Body = Callable[[Host, "Pilot[None]"], Awaitable[None]]
 
 
 def run(body: Body, history: History | None = None, size: tuple[int, int] = (80, 24)) -> None:
-    async def inside() -> None:
-        host = Host(history)
-        async with host.run_test(size=size) as pilot:
-            await pilot.pause()
-            await body(host, pilot)
-
-    asyncio.run(inside())
+    hosted(Host(history), body, size)
 
 
 async def paste(host: Host, pilot: Pilot[None], text: str) -> None:
@@ -117,8 +111,9 @@ async def paste(host: Host, pilot: Pilot[None], text: str) -> None:
 
 
 async def type_text(pilot: Pilot[None], text: str) -> None:
-    names = {" ": "space", "/": "slash", "@": "at", ".": "full_stop", "\n": "ctrl+j"}
-    await pilot.press(*(names.get(character, character) for character in text))
+    type_ahead(pilot.app, *("ctrl+j" if character == "\n" else character for character in text))
+    await pilot.pause()
+    await pilot.pause()
 
 
 # Typing and sending -----------------------------------------------------------------------------

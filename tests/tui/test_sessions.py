@@ -18,6 +18,7 @@ from app.tui.dialogs.lines import fit
 from app.tui.sessions.listing import SessionList, age
 from app.tui.sessions.screen import SessionsScreen, TitleEditor
 from app.tui.theme import THEMES
+from tests.tui.chatting import until
 
 HOSTILE = "[/INST] [b]bold[/b] \x1b[2J"
 
@@ -75,14 +76,6 @@ def run(
         return app.chosen
 
     return asyncio.run(using())
-
-
-async def until(pilot: Pilot[None], condition: Callable[[], bool]) -> None:
-    for _ in range(200):
-        if condition():
-            return
-        await pilot.pause(0.01)
-    raise AssertionError("it did not come about")
 
 
 async def press(pilot: Pilot[None], screen: SessionsScreen, *keys: str) -> None:

@@ -19,6 +19,7 @@ from app.tui.settings.remap import KeyList, KeyWanted
 from app.tui.settings.row import InlineChoice, SettingRow
 from app.tui.settings.screen import SettingsScreen
 from app.tui.theme import THEMES
+from tests.tui.chatting import hosted, type_ahead
 
 
 class Host(App[None]):
@@ -52,15 +53,7 @@ class Host(App[None]):
 
 
 def _run(body: Callable[[Host, Pilot[None]], Awaitable[None]], settings: Settings | None = None) -> Host:
-    host = Host(settings or Settings())
-
-    async def main() -> None:
-        async with host.run_test(size=(80, 24)) as pilot:
-            await pilot.pause()
-            await body(host, pilot)
-
-    asyncio.run(main())
-    return host
+    return hosted(Host(settings or Settings()), body)
 
 
 def test_what_is_typed_is_saved() -> None:
@@ -221,7 +214,7 @@ def test_every_field_can_be_reached_by_arrows(size: tuple[int, int]) -> None:
                 for row in [
                     row for row in host.screen.query(SettingRow) if row.parent and row.parent.display
                 ]:
-                    await pilot.press("down")
+                    type_ahead(host, "down")
                     await pilot.pause()
                     assert host.focused is row.control
                     assert host.screen.query_one(ContentSwitcher).region.contains_region(row.region)

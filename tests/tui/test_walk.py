@@ -36,8 +36,7 @@ from app.session import state
 from app.tui.app import SpecchatApp
 from app.tui.options import ChatOptions
 from tests.tiny import write_tiny
-from tests.tui.chatting import NARROW, WIDE
-from tests.tui.test_key_storm import type_ahead
+from tests.tui.chatting import NARROW, WIDE, type_ahead
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no signals there")
 
