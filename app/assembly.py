@@ -11,18 +11,18 @@ from pathlib import Path
 
 from app.attention import flash_attention_here, keep_habits
 from app.chat.template import Template, named_template
-from app.engine.control import ThroughputController
-from app.engine.costs import measured_of, numbers_of
+from app.engine.control import Controller
 from app.engine.events import Finished, ProposerDropped
 from app.engine.loop import Engine
+from app.engine.saved_costs import costs_from_numbers, costs_to_numbers
 from app.errors import SpecchatError, UsageError
 from app.knowledge import Knowledge, cache_folder, knowledge_file
 from app.llama.candidates import candidates_for
 from app.llama.context import Context
 from app.llama.devices import devices
+from app.llama.fallback import find_fallback, remembered_fallback
 from app.llama.layouts import amx
 from app.llama.model import MemoryShort, Model
-from app.llama.plainer import find_what_lives, remembered
 from app.llama.settings import ContextSettings, ModelSettings
 from app.llama.threads import Threads
 from app.loading import Opened, chosen_gpus, cpu_copies, header_of, machine_memory, make_shorter, open_smaller
@@ -43,7 +43,7 @@ from app.models.skip import (
 from app.threads import follow_threads
 from proposers.base import Proposer
 from proposers.bridge import BridgedDraft
-from proposers.registry import KINDS
+from proposers.registry import PROPOSERS
 
 # A layer-skipped copy larger than this is only written when the person agrees.
 ASK_ABOVE_BYTES = 1_000_000_000
@@ -234,9 +234,9 @@ class Assembly:
         )
         self._leader = context
         threads = follow_threads(context, f"{self._digest} {self._placed.gpu_layers}", self._knowledge)
-        remembered = measured_of(self._knowledge.get(self._costs_name(context.threads)))
+        remembered = costs_from_numbers(self._knowledge.get(self._costs_name(context.threads)))
         proposers = self.proposers(proposer, context.capacity)
-        engine = Engine(context, proposers, ThroughputController(remembered))
+        engine = Engine(context, proposers, Controller(remembered))
         engine.threads = threads
         return engine
 
@@ -281,16 +281,16 @@ class Assembly:
                 "`specchat doctor` has the command that mends it."
             )
         identity, wanted = self._digest, (setup.model_settings, setup.context_settings)
-        plainer = None
+        fallback = None
         if setup.died:
-            plainer = find_what_lives(path, identity, *wanted, lambda what: self._say(f"{path.name}: {what}"))
-            if plainer and plainer.without:
+            fallback = find_fallback(path, identity, *wanted, lambda what: self._say(f"{path.name}: {what}"))
+            if fallback and fallback.without:
                 self._tell(
-                    f"llama.cpp {setup.died} as it loaded {path.name}. It works without {plainer.without}, "
+                    f"llama.cpp {setup.died} as it loaded {path.name}. It works without {fallback.without}, "
                     "and is loaded so from now on: as right, but slower."
                 )
-        plainer = plainer or remembered(identity, *wanted)
-        return replace(setup, model_settings=plainer.model, context_settings=plainer.context)
+        fallback = fallback or remembered_fallback(identity, *wanted)
+        return replace(setup, model_settings=fallback.model, context_settings=fallback.context)
 
     def _fit_target(self, gpu_layers: int, needed: int = 0) -> Fit:
         length = self.setup.context_length
@@ -358,7 +358,7 @@ class Assembly:
         measured, threads = engine.controller.measured, engine.target.threads
         # Costs that began with other numbers of threads are a mixture.
         if measured and (engine.threads is None or threads == engine.threads.first):
-            self._knowledge.put(self._costs_name(threads), numbers_of(measured))
+            self._knowledge.put(self._costs_name(threads), costs_to_numbers(measured))
         for proposer in engine.sequence.proposers:
             if proposer.acceptance_state:
                 self._knowledge.put(self._proposer_name(proposer.name), proposer.acceptance_state)
@@ -399,7 +399,7 @@ class Assembly:
         length: tokens of the target's context; a draft with less would have to stop earlier. Raises
         SpecchatError where it cannot be opened, or has failed.
         """
-        kind = KINDS[name]
+        kind = PROPOSERS[name]
         if name in self._dropped:
             raise SpecchatError(self._dropped[name])
         known = self._proposers.get(name)
@@ -411,7 +411,7 @@ class Assembly:
         elif kind.model == "skip":
             context = self._open_skip(length)
         if context:
-            context.leader = self._leader
+            context.thread_source = self._leader
         bridged = self._bridged(context) if kind.model == "draft" and context else None
         proposer = self._proposers[name] = bridged or kind.build(context)
         proposer.restore_acceptance(self._knowledge.get(self._proposer_name(name)))

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 from app.engine.events import Finished
 from app.errors import SpecchatError
 from app.knowledge import Knowledge
-from app.llama.attention import DRAFTED, READING, Heads, Point, measure_attention
+from app.llama.attention import DRAFTED, READING, AttentionHeads, AttentionTiming, measure_attention
 from app.llama.build import build_and_cpu
 from app.llama.settings import ContextSettings, FlashAttention
 from app.llama.threads import performance_cores
@@ -54,12 +54,12 @@ class Habits(NamedTuple):
 AT_FIRST = Habits(1800, 1800 * 300, 450, 450, 450 * 700)
 
 
-def faster(points: Sequence[Point], habits: Habits) -> Literal["on", "off"]:
+def faster(points: Sequence[AttentionTiming], habits: Habits) -> Literal["on", "off"]:
     """Whether this is done sooner with flash attention or without, as far as they differ."""
     return "off" if expected_seconds(points, False, habits) < expected_seconds(points, True, habits) else "on"
 
 
-def expected_seconds(points: Sequence[Point], flash: bool, habits: Habits) -> float:
+def expected_seconds(points: Sequence[AttentionTiming], flash: bool, habits: Habits) -> float:
     """What attention takes of all that these habits add up to. Each drafted token makes a pass longer by the
     same; see `_at` for depths."""
     read, read_depth, passes, drafted, pass_depth = habits
@@ -69,7 +69,7 @@ def expected_seconds(points: Sequence[Point], flash: bool, habits: Habits) -> fl
     return reading + passes * plain + drafted * (wide - plain) / (DRAFTED - 1)
 
 
-def _at(points: Sequence[Point], flash: bool, width: int, depth: float) -> float:
+def _at(points: Sequence[AttentionTiming], flash: bool, width: int, depth: float) -> float:
     """Seconds of a pass at any depth: attention grows by the same for each token before it, so it is linear
     between the depths that were measured, and goes on so beyond them."""
     line = sorted((each.depth, each.seconds) for each in points if (each.flash, each.width) == (flash, width))
@@ -103,7 +103,7 @@ def flash_attention_here(header: Header, settings: ContextSettings, knowledge: K
     return faster(points, habits_of(knowledge))
 
 
-def disturbed(points: Sequence[Point]) -> bool:
+def disturbed(points: Sequence[AttentionTiming]) -> bool:
     """Whether something else ran while this was measured: a pass took far longer than a deeper one."""
     by_depth = sorted(points, key=lambda each: each.depth)
     return any(
@@ -112,21 +112,23 @@ def disturbed(points: Sequence[Point]) -> bool:
     )
 
 
-def name_of(heads: Heads, settings: ContextSettings) -> str:
+def name_of(heads: AttentionHeads, settings: ContextSettings) -> str:
     """Under which it is remembered: all that it depends on."""
     threads = settings.threads or performance_cores()
     return " ".join(map(str, ("attention", build_and_cpu(), *heads, settings.cache_type, threads)))
 
 
-def numbers_of(points: Sequence[Point]) -> tuple[float, ...]:
+def numbers_of(points: Sequence[AttentionTiming]) -> tuple[float, ...]:
     """What was measured, with what it was measured at, as it is remembered."""
     return tuple(float(number) for point in points for number in point)
 
 
-def points_of(numbers: Sequence[float]) -> tuple[Point, ...]:
+def points_of(numbers: Sequence[float]) -> tuple[AttentionTiming, ...]:
     """The same from these numbers; () where they are not what is measured now."""
     fours = zip(*(iter(numbers),) * 4, strict=False)
-    points = tuple(Point(bool(flash), int(width), depth, seconds) for flash, width, depth, seconds in fours)
+    points = tuple(
+        AttentionTiming(bool(flash), int(width), depth, seconds) for flash, width, depth, seconds in fours
+    )
     known = all(
         len({each.depth for each in points if (each.flash, each.width) == (flash, width)}) > 1
         for flash in (True, False)
@@ -135,7 +137,7 @@ def points_of(numbers: Sequence[float]) -> tuple[Point, ...]:
     return points if known else ()
 
 
-def heads_of(header: Header) -> Heads | None:
+def heads_of(header: Header) -> AttentionHeads | None:
     """The model's attention; None where it has none, or one that is not measured (latent attention, keys of
     another length than values). Where layers differ, the widest counts."""
     queries = _most(header, "attention.head_count")
@@ -145,7 +147,7 @@ def heads_of(header: Header) -> Heads | None:
     length = header.count("attention.key_length") or (header.embedding_length or 0) // queries
     if length != (header.count("attention.value_length") or length) or length < 2 or length % 2:
         return None
-    return Heads(queries, cached, length) if queries * length % 32 == 0 else None
+    return AttentionHeads(queries, cached, length) if queries * length % 32 == 0 else None
 
 
 def _most(header: Header, key: str) -> int:

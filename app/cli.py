@@ -15,7 +15,7 @@ from app.chat.gate import clean
 from app.errors import OutputError, SpecchatError, UsageError
 from app.settings.fields import nearest, shown
 from app.streams import ReaderLeft, take_streams
-from proposers.registry import KINDS
+from proposers.registry import PROPOSERS
 
 if TYPE_CHECKING:
     from app.oneshot import OneShot
@@ -183,10 +183,10 @@ def _parser() -> argparse.ArgumentParser:
 
     speculation = parser.add_argument_group("speculation")
     add = speculation.add_argument
-    names = "; ".join(f"{kind.name}: {kind.summary}" for kind in KINDS.values())
+    names = "; ".join(f"{kind.name}: {kind.summary}" for kind in PROPOSERS.values())
     add(
         "--proposer",
-        choices=("auto", *KINDS),
+        choices=("auto", *PROPOSERS),
         default="auto",
         help=f"{names}; auto: for each pass the one that brings most (default)",
     )

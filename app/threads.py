@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from app.engine.thread_choice import ThreadChoice
+from app.engine.thread_tuner import ThreadTuner
 from app.knowledge import Knowledge
 from app.llama.build import build_and_cpu
 from app.llama.context import Context
-from app.llama.thread_count import measured_threads
+from app.llama.thread_timing import fastest_threads
 from app.llama.threads import Threads, candidate_threads, performance_cores
 
 
-def follow_threads(context: Context, model: str, knowledge: Knowledge) -> ThreadChoice | None:
+def follow_threads(context: Context, model: str, knowledge: Knowledge) -> ThreadTuner | None:
     """Let an empty context use what is fastest, and choose on from there.
 
     model: all that the speed of its passes depends on, but llama.cpp's build, the CPU and the context's
@@ -30,10 +30,10 @@ def follow_threads(context: Context, model: str, knowledge: Knowledge) -> Thread
     )
     name = " ".join(("threads", *map(str, parts)))
     known = _remembered(knowledge.get(name), candidates)
-    threads = measured_threads(context, candidates, performance_cores(), known)
+    threads = fastest_threads(context, candidates, performance_cores(), known)
     knowledge.put(name, threads)
     knowledge.save()
-    return ThreadChoice(candidates, threads)
+    return ThreadTuner(candidates, threads)
 
 
 def _remembered(numbers: tuple[float, ...], candidates: tuple[int, ...]) -> Threads | None:

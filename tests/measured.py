@@ -6,20 +6,26 @@ from pathlib import Path
 
 from app.attention import name_of, numbers_of
 from app.knowledge import Knowledge
-from app.llama.attention import DRAFTED, READING, Heads, Point
+from app.llama.attention import DRAFTED, READING, AttentionHeads, AttentionTiming
 from app.llama.settings import ContextSettings, FlashAttention
 
 # Of the model of tiny.py.
-TINY = Heads(2, 2, 16)
+TINY = AttentionHeads(2, 2, 16)
 
 
-def measured(read: float, deep: float) -> tuple[Point, ...]:
+def measured(read: float, deep: float) -> tuple[AttentionTiming, ...]:
     """Without flash attention everything takes a second at any depth. With it, reading takes `read`, and a
     pass grows from a second to `deep` at 1,000 tokens."""
-    without = [Point(False, width, depth, 1.0) for width in (1, DRAFTED, READING) for depth in (0.0, 1000.0)]
-    reading = [Point(True, READING, depth, read) for depth in (0.0, 1000.0)]
+    without = [
+        AttentionTiming(False, width, depth, 1.0)
+        for width in (1, DRAFTED, READING)
+        for depth in (0.0, 1000.0)
+    ]
+    reading = [AttentionTiming(True, READING, depth, read) for depth in (0.0, 1000.0)]
     passes = [
-        Point(True, width, at, cost) for width in (1, DRAFTED) for at, cost in ((0.0, 1.0), (1e3, deep))
+        AttentionTiming(True, width, at, cost)
+        for width in (1, DRAFTED)
+        for at, cost in ((0.0, 1.0), (1e3, deep))
     ]
     return (*without, *reading, *passes)
 

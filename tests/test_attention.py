@@ -26,7 +26,7 @@ from app.attention import (
 from app.engine.events import Finished, Request
 from app.engine.settings import Sampling
 from app.knowledge import Knowledge, knowledge_file
-from app.llama.attention import DRAFTED, READING, Heads, Point
+from app.llama.attention import DRAFTED, READING, AttentionHeads, AttentionTiming
 from app.llama.settings import ContextSettings, FlashAttention
 from app.models.fit import Memory
 from app.models.gguf import read_header
@@ -54,7 +54,7 @@ def habits(read: int, passes: int, depth: int) -> Habits:
     ],
 )
 def test_what_takes_less_time_for_this_person_is_chosen(
-    points: tuple[Point, ...], does: Habits, chosen: str
+    points: tuple[AttentionTiming, ...], does: Habits, chosen: str
 ) -> None:
     """Lost otherwise: two thirds of the speed behind a document, or a third of the speed of reading one."""
     assert faster(points, does) == chosen
@@ -172,15 +172,15 @@ def test_nothing_is_measured_where_there_is_nothing_to_choose(
     ("extra", "heads"),
     [
         ({}, TINY),
-        ({"llama.attention.head_count_kv": 1}, Heads(2, 1, 16)),
+        ({"llama.attention.head_count_kv": 1}, AttentionHeads(2, 1, 16)),
         ({"llama.attention.head_count_kv": [0, 2]}, TINY),
-        ({"llama.attention.key_length": 64, "llama.attention.value_length": 64}, Heads(2, 2, 64)),
+        ({"llama.attention.key_length": 64, "llama.attention.value_length": 64}, AttentionHeads(2, 2, 64)),
         ({"llama.attention.key_length": 64, "llama.attention.value_length": 32}, None),
         ({"llama.attention.key_length_mla": 64}, None),
         ({"llama.attention.head_count": 0}, None),
     ],
 )
-def test_the_heads_are_the_models(tmp_path: Path, extra: Extra, heads: Heads | None) -> None:
+def test_the_heads_are_the_models(tmp_path: Path, extra: Extra, heads: AttentionHeads | None) -> None:
     """Lost otherwise: a choice by figures of other heads, or a start that fails on a kind of model."""
     assert heads_of(read_header(write_tiny(tmp_path / "some.gguf", extra=extra))) == heads
 
@@ -242,5 +242,5 @@ def test_the_bundled_model_is_measured_and_answers(ask: Ask, bundled: Path, tmp_
     assert answers[0]["token_ids"] == answers[1]["token_ids"]
     known = json.loads((tmp_path / "cache" / "specchat" / "knowledge.json").read_text())["known"]
     (name,) = (name for name in known if name.startswith("attention"))
-    assert name == name_of(Heads(9, 3, 64), ContextSettings()) and points_of(known[name])
+    assert name == name_of(AttentionHeads(9, 3, 64), ContextSettings()) and points_of(known[name])
     assert known["habits"] != list(AT_FIRST)

@@ -12,7 +12,7 @@ from app.assembly import Assembly, Setup
 from app.engine.events import Finished, Request
 from app.engine.loop import Engine
 from app.engine.settings import Sampling
-from app.engine.thread_choice import ThreadChoice
+from app.engine.thread_tuner import ThreadTuner
 from app.knowledge import Knowledge
 from app.llama.context import Context
 from app.llama.model import Model
@@ -79,7 +79,7 @@ def test_nonsense_that_is_remembered_is_measured_anew(tiny_path: Path, tmp_path:
             assert knowledge.get(name) == choice.first
 
 
-class Restless(ThreadChoice):
+class Restless(ThreadTuner):
     """Changes its mind after each pass."""
 
     def __init__(self) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from app.arguments import Parser, whole
 from app.assembly import Assembly, Setup
-from app.engine.control import ThroughputController
+from app.engine.control import Controller
 from app.errors import SpecchatError
 from app.knowledge import Knowledge, knowledge_file
 
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
         return _forget()
     with Assembly(Setup(model=options.model), stop=lambda: False) as assembly:
         engine = assembly.engine("off", options.context + 64)
-        engine.controller = ThroughputController()
+        engine.controller = Controller()
         token = max(assembly.target.bos, 0)
         room = engine.target.capacity
         if options.context >= room:

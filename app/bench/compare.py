@@ -30,7 +30,7 @@ from app.oneshot import documents_of
 from app.process.report import Report
 from app.process.report_svg import as_svg
 from app.process.report_text import as_json, as_markdown, as_text
-from proposers.registry import KINDS
+from proposers.registry import PROPOSERS
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -99,7 +99,7 @@ def _parser() -> Parser:
 
 
 def _names() -> tuple[str, ...]:
-    return (*KINDS, "auto")
+    return (*PROPOSERS, "auto")
 
 
 def _named(text: str | None) -> tuple[str, ...]:
@@ -162,7 +162,7 @@ def _measured(
         if not all(case.tokens for case in cases):
             raise SpecchatError("The chat template wrote nothing: choose another with --template.")
         needed = max(len(case.tokens) for case in cases) + terms.tokens
-        able = [kind.name for kind in KINDS.values() if kind.model != "draft" or options.draft]
+        able = [kind.name for kind in PROPOSERS.values() if kind.model != "draft" or options.draft]
         names = tuple(dict.fromkeys((PLAIN, *(named or (*able, "auto")))))
         # What was asked for by its name must run; of the others the table says why they did not.
         required = named or (("draft",) if options.draft else ())

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from app.assembly import Assembly
-from app.engine.control import ThroughputController
+from app.engine.control import Controller
 from app.engine.events import Prefill, ProposerDropped, Request
 from app.engine.settings import Sampling
 from app.errors import SpecchatError
@@ -69,7 +69,7 @@ class Comparer:
         self._progress = Progress(shown=sys.stderr.isatty())
         self._engine = assembly.engine(PLAIN, needed)
         # No round learns from another: each begins with twins of these.
-        self._engine.controller = ThroughputController()
+        self._engine.controller = Controller()
         self._engine.calibrate([max(assembly.target.bos, 0)], _CALIBRATION_SECONDS)
         self.capacity = self._engine.target.capacity
         # Why a proposer could not be loaded, by its name.
@@ -99,7 +99,7 @@ class Comparer:
         """A reply of each proposer."""
         terms = self._terms
         request = Request(case.tokens, terms.sampling, terms.seed, max_tokens=terms.tokens, k=terms.k)
-        replies = {name: self._engine.twin(self._proposers[name]) for name in self.names}
+        replies = {name: self._engine.fork(self._proposers[name]) for name in self.names}
         for event in Comparison(0, self._engine, replies, request, self._fail).run():
             if isinstance(event, Prefill):
                 self._progress.prefill(event)

@@ -20,7 +20,7 @@ import numpy as np
 
 from app.arguments import Parser, whole
 from app.assembly import Assembly, Setup
-from app.engine.control import ThroughputController
+from app.engine.control import Controller
 from app.engine.events import Finished, Request
 from app.engine.loop import Engine
 from app.engine.sampling import Sampler
@@ -29,7 +29,7 @@ from app.errors import SpecchatError
 from app.llama.candidates import CANDIDATES
 from app.llama.context import Context
 from app.llama.devices import Device, devices
-from app.llama.placement import buffers, forget_buffers, on_device
+from app.llama.placement import buffers, bytes_on_device, clear_buffers
 from app.llama.quantise import requantise
 from app.llama.settings import ContextSettings, ModelSettings
 from app.loading import machine_memory
@@ -84,7 +84,7 @@ class DeviceBench:
         self._draft = draft or requantise(path, folder / "draft.gguf", "Q4_0")
         self._before = machine_memory()
         self.gpus = gpus()
-        forget_buffers()
+        clear_buffers()
         self._assembly = self._opened()
         self._engine = self._assembly.engine("off")
         self._buffers = buffers()
@@ -127,7 +127,7 @@ class DeviceBench:
         )
 
     def _on_gpus(self, kind: str | None = None) -> int:
-        return sum(on_device(self._buffers, gpu.name, kind) for gpu in self.gpus)
+        return sum(bytes_on_device(self._buffers, gpu.name, kind) for gpu in self.gpus)
 
     def _layers(self) -> Outcome:
         held, whole_model = self._on_gpus("model"), self._assembly.target.bytes_of_weights
@@ -191,10 +191,10 @@ class DeviceBench:
 
     def _half(self) -> Outcome:
         half = max(1, self._assembly.target.layers // 2)
-        forget_buffers()
+        clear_buffers()
         assembly = self._opened(gpu_layers=half)
         engine = assembly.engine("off")
-        held = sum(on_device(buffers(), gpu.name, "model") for gpu in self.gpus)
+        held = sum(bytes_on_device(buffers(), gpu.name, "model") for gpu in self.gpus)
         compared = self._compared(self._reply(engine, Off()))
         told = f"{half} layers, {_size(held)}: {compared.told}"
         return Outcome(compared.passed and 0 < held < self._assembly.target.bytes_of_weights, told)
@@ -218,7 +218,7 @@ class DeviceBench:
             gap = 0.0
             for sampling in (Sampling(), Sampling(temperature=0.0), Sampling(repeat_penalty=1.2)):
                 sampler = Sampler(sampling)
-                among = sampler.among(found, self._prompt[:-_K], tail[1:])
+                among = sampler.from_candidates(found, self._prompt[:-_K], tail[1:])
                 if among is None:
                     continue
                 expected = sampler.distributions(rows, self._prompt[:-_K], tail[1:])
@@ -233,12 +233,12 @@ class DeviceBench:
         return Context(self._assembly.target, _LENGTH, settings)
 
     def _sampled(self, context: Context) -> tuple[int, ...]:
-        engine = Engine(context, (Lookup(),), ThroughputController())
+        engine = Engine(context, (Lookup(),), Controller())
         return _finished(engine, Request(self._prompt, Sampling(), 5, self._tokens, k=_K)).token_ids
 
     def _calibration(self) -> Outcome:
         target = self._engine.target
-        engine = Engine(target, (Off(),), ThroughputController())
+        engine = Engine(target, (Off(),), Controller())
         target.rollback(0)
         plain = _seconds(partial(self._plain_pass, target))
         seconds = _seconds(partial(engine.calibrate, self._prompt[:1], _CALIBRATION_SECONDS))

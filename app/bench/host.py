@@ -13,7 +13,7 @@ import numpy as np
 
 from app.arguments import Parser
 from app.bench.workbench import LENGTH, Workbench
-from app.engine.control import WIDTHS, ThroughputController
+from app.engine.control import WIDTHS, Controller
 from app.engine.costs import PassCosts
 from app.engine.sampling import Sampler
 from app.engine.settings import Sampling
@@ -60,10 +60,10 @@ def synthetic(rows: int, vocabulary: int, sampled: bool, seed: int = 0) -> float
     return median(times) * 1e6
 
 
-def nothing_pays() -> ThroughputController:
+def nothing_pays() -> Controller:
     """A controller that knows every pass to cost a plain one for each position, so that it drafts nothing."""
     seconds = {width: float(width) for width in (1, *WIDTHS)}
-    return ThroughputController([PassCosts(depth, seconds) for depth in range(0, LENGTH, 100)])
+    return Controller([PassCosts(depth, seconds) for depth in range(0, LENGTH, 100)])
 
 
 def idle(bench: Workbench, prompts: Sequence[tuple[int, ...]], label: str, sampling: Sampling) -> list[Row]:

@@ -8,13 +8,13 @@ from dataclasses import asdict, dataclass
 from statistics import median
 
 from app.arguments import Parser
-from app.engine.control import ThroughputController
+from app.engine.control import Controller
 from app.engine.events import Finished, Request
 from app.engine.loop import Engine
 from app.engine.settings import Sampling
-from app.llama.bare import bare_decode
 from app.llama.context import Context
 from app.llama.model import Model
+from app.llama.raw_decode import raw_decode
 from app.models.locate import find_model
 from proposers.off import Off
 
@@ -35,14 +35,14 @@ def run(model: Model, pairs: int, tokens: int) -> Comparison:
     prompt = tuple(model.tokenise("The harbour was quiet that morning, and the keeper of the light"))
     engine_rates, bare_rates, hosts = [], [], []
     with Context(model, 2048) as context:
-        engine = Engine(context, (Off(),), ThroughputController())
+        engine = Engine(context, (Off(),), Controller())
         for seed in range(pairs + 1):
             request = Request(prompt, Sampling(temperature=0.0), seed, max_tokens=tokens)
             *_, finished = engine.generate(request)
             assert isinstance(finished, Finished)
             # From the same place on, and over the same number of tokens.
             context.rollback(len(prompt) - 1)
-            bare = bare_decode(context, prompt[-1], len(finished.token_ids))
+            bare = raw_decode(context, prompt[-1], len(finished.token_ids))
             if seed > 0:  # the first pair warms up
                 engine_rates.append(len(finished.token_ids) / finished.decode_seconds)
                 bare_rates.append(len(finished.token_ids) / bare)

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from app.arguments import Parser
-from app.engine.control import LONGEST, DraftOption, ThroughputController
-from app.engine.costs import PassCosts, filled
+from app.engine.control import LONGEST, Controller, DraftOption
+from app.engine.costs import PassCosts, interpolated
 from app.engine.events import Pass
 from app.engine.sampling import Sampler
 from app.engine.settings import Sampling
@@ -66,7 +66,7 @@ class Costs:
     def __init__(self, curves: Mapping[int, Mapping[int, float]]) -> None:
         """curves: by depth, each from width to time; where there is one only, depth does not matter."""
         self._depths = sorted(curves)
-        self._curves = [filled(curves[depth], _WIDEST) for depth in self._depths]
+        self._curves = [interpolated(curves[depth], _WIDEST) for depth in self._depths]
 
     def at(self, width: int, depth: int) -> float:
         depths, curves = self._depths, self._curves
@@ -86,7 +86,7 @@ class Auto:
         self._costs = costs
         self._lookup = Lookup()
         self._lookup.restore_acceptance(knowledge)
-        self._controller = ThroughputController()
+        self._controller = Controller()
         self._sampler = Sampler(Sampling(temperature=0.0))
         self._rng = np.random.default_rng(0)
         self._asked = True
@@ -104,11 +104,11 @@ class Auto:
     def draft(self, history: list[int], left: int) -> tuple[int, ...]:
         """Tokens that may follow. history: prompt and reply so far; left: tokens a draft may have at most."""
         controller, lookup = self._controller, self._lookup
-        self._asked = controller.asks()
+        self._asked = controller.may_draft()
         if not self._asked:
             return ()
-        controller.at_depth(len(history) - 1)
-        forecast = lookup.forecast(history, min(LONGEST, left), controller.least_chance)
+        controller.set_depth(len(history) - 1)
+        forecast = lookup.forecast(history, min(LONGEST, left), controller.min_chance)
         k = controller.choose([DraftOption(lookup.name, forecast, hit_streak=lookup.hit_streak)]).k
         if k == 0:
             return ()

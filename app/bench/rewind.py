@@ -17,7 +17,7 @@ from statistics import median
 from app.arguments import Parser, whole
 from app.assembly import Assembly, Setup
 from app.bench.progress import with_progress
-from app.engine.rewinds import PLACES, Rewind, reject, return_to, room
+from app.engine.rewind_timing import STARTS, RewindTiming, time_rejection, time_return, tokens_needed
 from app.errors import ContextError
 from app.llama.context import Context
 from app.llama.model import Model
@@ -66,22 +66,22 @@ def usual_depth(model: Model) -> int:
     return max(_DEPTH, _WINDOWS * model.window)
 
 
-def run(context: Context, depth: int, rounds: int) -> Iterator[tuple[str, Rewind]]:
+def run(context: Context, depth: int, rounds: int) -> Iterator[tuple[str, RewindTiming]]:
     """Every way back behind about `depth` tokens, round after round; a first one warms up and is left out."""
-    tokens = text_tokens(context.model, depth + room(DRAFTED, TURN))
+    tokens = text_tokens(context.model, depth + tokens_needed(DRAFTED, TURN))
     numbers = count()
     for number in range(rounds + 1):
         made = []
         for rejected in REJECTED:
-            place = depth + next(numbers) % PLACES
-            made.append((_named(rejected), reject(context, tokens, place, DRAFTED, rejected)))
-        made.append((TO_TURN, return_to(context, tokens, depth, depth, TURN)))
-        made.append((ALL_AGAIN, return_to(context, tokens, depth, 0, TURN)))
+            place = depth + next(numbers) % STARTS
+            made.append((_named(rejected), time_rejection(context, tokens, place, DRAFTED, rejected)))
+        made.append((TO_TURN, time_return(context, tokens, depth, depth, TURN)))
+        made.append((ALL_AGAIN, time_return(context, tokens, depth, 0, TURN)))
         if number:
             yield from made
 
 
-def summarised(made: Sequence[tuple[str, Rewind]]) -> list[Row]:
+def summarised(made: Sequence[tuple[str, RewindTiming]]) -> list[Row]:
     """A row for each way back."""
     rows = []
     for way in dict.fromkeys(way for way, _ in made):
@@ -118,16 +118,16 @@ def main(arguments: Sequence[str]) -> int:
         Setup(model=options.model), stop=lambda: False, say=lambda line: print(line, file=sys.stderr)
     ) as assembly:
         asked = options.depth or usual_depth(assembly.target)
-        engine = assembly.engine("off", asked + room(DRAFTED, TURN))
+        engine = assembly.engine("off", asked + tokens_needed(DRAFTED, TURN))
         context = engine.target
-        depth = min(asked, context.capacity - room(DRAFTED, TURN))
+        depth = min(asked, context.capacity - tokens_needed(DRAFTED, TURN))
         if depth < 1:
             raise ContextError(
                 f"A context of {context.capacity:,} tokens is too small for this: free some memory, or "
                 "choose another model."
             )
         engine.calibrate([max(assembly.target.bos, 0)], _CALIBRATION_SECONDS)
-        context.patience = engine.controller.patience
+        context.reread_limit = engine.controller.reread_limit
         context.rollback(0)
         expected = options.rounds * len(WAYS)
         made = list(with_progress(run(context, depth, options.rounds), expected, "rewinds"))

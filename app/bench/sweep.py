@@ -19,7 +19,7 @@ from app.bench.prompts import Prompt, load_prompts
 from app.bench.replay import geometric_mean
 from app.chat.message import Message
 from app.chat.prompt import encode
-from app.engine.control import ThroughputController
+from app.engine.control import Controller
 from app.engine.events import Event, Finished, Pass, Prefill, Request
 from app.engine.loop import Engine
 from app.engine.settings import Sampling
@@ -80,7 +80,7 @@ class Sweep:
         self._engines = (assembly.engine("off"), assembly.engine("off"))
         self._capacity = min(engine.target.capacity for engine in self._engines)
         # What each arm has learned, and won and lost, stays its own.
-        self._controllers = {arm: ThroughputController() for arm in (PLAIN, *arms)}
+        self._controllers = {arm: Controller() for arm in (PLAIN, *arms)}
         costs = self._engines[0].calibrate([max(assembly.target.bos, 0)], 2.0)
         for controller in self._controllers.values():
             controller.calibrate(costs)

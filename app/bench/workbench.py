@@ -11,7 +11,7 @@ from app.assembly import template_for
 from app.bench.prompts import load_prompts
 from app.chat.message import Message
 from app.chat.prompt import encode
-from app.engine.control import ThroughputController
+from app.engine.control import Controller
 from app.engine.events import Finished, Pass, Request
 from app.engine.loop import Engine
 from app.engine.settings import Sampling
@@ -42,7 +42,7 @@ class Workbench:
         self.model = self._open(open_model(path, ModelSettings()))
         self.target = self.context(self.model)
         self._draft = self.context(self._open(Model(requantise(path, folder / "draft.gguf", "Q4_0"))))
-        self._engine = Engine(self.target, (Off(),), ThroughputController())
+        self._engine = Engine(self.target, (Off(),), Controller())
         self._skip = self.context(self._open(Model(write_skip(path, header, layers, folder))))
 
     def _open(self, model: Model) -> Model:
@@ -92,12 +92,12 @@ class Workbench:
         k: int | None = None,
         tokens: int = 128,
         sampling: Sampling | None = None,
-        controller: ThroughputController | None = None,
+        controller: Controller | None = None,
         each: Callable[[Engine, Pass], None] = lambda engine, entry: None,
     ) -> Finished:
         """One reply, greedy by default. The prompt stays in the target's cache for the next one."""
         engine = self._engine
-        engine.sequence.proposers, engine.controller = (proposer,), controller or ThroughputController()
+        engine.sequence.proposers, engine.controller = (proposer,), controller or Controller()
         sampling = sampling or Sampling(temperature=0.0)
         for event in engine.generate(Request(tuple(prompt), sampling, seed=0, max_tokens=tokens, k=k)):
             if isinstance(event, Pass):

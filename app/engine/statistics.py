@@ -8,9 +8,9 @@ from app.engine.reply import Reply
 
 
 class Statistics:
-    """Counts every pass once; `finish` gives the record in which all sums reconcile."""
+    """Counts every pass once; `finish` returns a record in which all sums agree."""
 
-    def __init__(self, prompt_tokens: int, cached_tokens: int, seed: int, pace: PlainEstimator) -> None:
+    def __init__(self, prompt_tokens: int, cached_tokens: int, seed: int, plain: PlainEstimator) -> None:
         self._prompt_tokens = prompt_tokens
         self._cached_tokens = cached_tokens
         self._seed = seed
@@ -19,11 +19,11 @@ class Statistics:
         self._k_history: list[int] = []
         self._decode_seconds = 0.0
         self._model_seconds = 0.0
-        self._pace = pace
+        self._plain = plain
         self.prefill_seconds = 0.0
 
     def join(self, proposer: str) -> None:
-        """This proposer is on."""
+        """This proposer is on: it appears in the figures even without a pass."""
         self._by_proposer.setdefault(proposer, Tally())
 
     def record(self, entry: Pass) -> None:
@@ -39,16 +39,16 @@ class Statistics:
         self._k_history.append(drafted)
         self._decode_seconds += entry.seconds
         self._model_seconds += entry.target_seconds + entry.proposer_seconds
-        self._pace.record(entry)
+        self._plain.record(entry)
 
     def finish(self, reason: FinishReason, reply: Reply) -> Finished:
         reply.finished = reason
         tallies = self._by_proposer.values()
         passes = sum(tally.passes for tally in tallies)
         accepted = sum(tally.accepted for tally in tallies)
-        plain_seconds = self._pace.seconds_per_token()
+        plain_seconds = self._plain.seconds_per_token()
         if set(self._by_proposer) == {"off"} and reply.tokens:
-            # Its own measure, to the last bit.
+            # Plain decoding is its own reference, to the last bit.
             plain_seconds = self._decode_seconds / len(reply.tokens)
         return Finished(
             reason=reason,

@@ -83,7 +83,7 @@ class Comparison:
                     self._close(reply)
             yield from self._compared()
         finally:
-            self._engine.take_over(self._last)
+            self._engine.take_cache(self._last)
 
     def _growing(self) -> list[_Reply]:
         return [reply for reply in self._replies if reply.finished is None and reply.problem is None]
@@ -129,7 +129,7 @@ class Comparison:
             return reply.engine.resume(last)
         if not reply.begun:
             reply.begun = True
-            reply.engine.take_over(last)
+            reply.engine.take_cache(last)
         return ()
 
     def _dropped(self, reply: _Reply, event: ProposerDropped) -> None:
@@ -185,7 +185,7 @@ class Comparison:
             elif first and first.finished and reply.finished and reply.finished.token_ids:
                 reply.told = True
                 engine, last = self._engine, self._last
-                engine.take_over(last)
+                engine.take_cache(last)
                 self._last = engine
                 parting = divergence(engine, self._request.prompt, first.finished, reply.finished)
                 yield Compared(self._identity, reply.proposer, reply.finished, parting, None)

@@ -13,7 +13,7 @@ from app.engine.loop import Engine
 from app.errors import SpecchatError
 from app.llama.settings import ContextSettings, ModelSettings
 from app.process.messages import Asked, Load, Loaded, Option, SetDraft, SetProposer, Switched
-from proposers.registry import KINDS
+from proposers.registry import PROPOSERS
 
 # What loading may take longer for measuring what passes cost; the first time only, see Knowledge.
 CALIBRATION_SECONDS = 1.0
@@ -102,7 +102,7 @@ class LoadedModel:
         """Every proposer of the registry, and auto, with why it cannot be used now."""
         assembly = self.assembly
         found = []
-        for kind in KINDS.values():
+        for kind in PROPOSERS.values():
             problem = assembly.dropped(kind.name)
             if kind.model == "draft" and assembly.setup.draft is None:
                 problem = "no draft model is loaded"
@@ -131,7 +131,7 @@ class LoadedModel:
         none."""
         self._agreed, self._question = False, None
         try:
-            return self.engine.twin(self.assembly.proposers(name, self.engine.target.capacity))
+            return self.engine.fork(self.assembly.proposers(name, self.engine.target.capacity))
         except SpecchatError as error:
             return self._question or str(error)
 

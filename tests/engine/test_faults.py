@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from app.engine.control import ThroughputController
+from app.engine.control import Controller
 from app.engine.events import Event, Finished, Pass, ProposerDropped, Request
 from app.engine.loop import Engine
 from app.engine.settings import Sampling
@@ -84,14 +84,14 @@ def test_a_draft_that_fails_is_dropped_and_the_reply_goes_on(
     """Lost otherwise: a reply, and the next, to a file that only was to make them faster."""
     target, draft = contexts
     target.rollback(0)
-    plain = events_of(Engine(target, (Off(),), ThroughputController()), sampling, None)
+    plain = events_of(Engine(target, (Off(),), Controller()), sampling, None)
     draft.left, draft.way = 10**9, way
     draft.rollback(0)
     target.rollback(0)
     draft.left = after
     proposer = kind(draft)
     left = [other() for other in others]
-    engine = Engine(target, (proposer, *left), ThroughputController())
+    engine = Engine(target, (proposer, *left), Controller())
     events = events_of(engine, sampling, 4)
     (dropped,) = [event for event in events if isinstance(event, ProposerDropped)]
     assert dropped.proposer == "draft" and dropped.damaged == (way == "nan")
@@ -116,7 +116,7 @@ def test_a_target_that_fails_is_not_taken_for_its_draft(contexts: tuple[Context,
     target.left, target.way = 10**9, way
     target.rollback(0)
     target.left = 5
-    engine = Engine(target, (Draft(good),), ThroughputController())
+    engine = Engine(target, (Draft(good),), Controller())
     seen: list[Event] = []
     with pytest.raises(SpecchatError, match="NaN" if way == "nan" else "code -3"):
         seen.extend(engine.generate(Request(PROMPT, GREEDY, seed=7, max_tokens=40, k=2)))

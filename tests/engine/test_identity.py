@@ -38,10 +38,10 @@ def test_greedy_replies_are_identical(bench: Workbench, prompts: list[tuple[int,
 
 def test_a_draft_that_is_the_target_accepts_everything_for_1000_tokens(bench: Workbench) -> None:
     """A draft's cache that is cut one token too far starves acceptance while outputs look fine."""
-    twin = Draft(bench.context(bench.model))
+    fork = Draft(bench.context(bench.model))
     drafted = accepted = tokens = 0
     for prompt in sorted(bench.prompts(64, TOKENS), key=len):
-        finished = bench.reply(prompt, twin, k=8, tokens=TOKENS)
+        finished = bench.reply(prompt, fork, k=8, tokens=TOKENS)
         drafted += finished.drafted
         accepted += finished.accepted
         tokens += len(finished.token_ids)

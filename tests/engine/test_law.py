@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from app.engine.control import Controller, DraftChoice, DraftOption, ThroughputController
+from app.engine.control import Controller, DraftOption, DraftPlan
 from app.engine.costs import PassCosts
 from app.engine.events import Finished, Request
 from app.engine.loop import Engine
@@ -54,7 +54,7 @@ SETTINGS = ContextSettings(threads=1, chunk=64)
 TREES = ContextSettings(threads=1, chunk=64, branches=3)
 
 
-class Unsteady(ThroughputController):
+class Unsteady(Controller):
     """Lets a draft end where its model is unsure, and fills passes up with throw-away positions."""
 
     def __init__(self) -> None:
@@ -62,11 +62,11 @@ class Unsteady(ThroughputController):
         self.calibrate(PassCosts(0, {1: 1.0, 2: 1.0}))
 
     @property
-    def least_chance(self) -> float:
+    def min_chance(self) -> float:
         return 0.0
 
-    def choose(self, options: Sequence[DraftOption]) -> DraftChoice:
-        return DraftChoice(0, min(DRAFTED, len(options[0].forecast)), 0.35, ())
+    def choose(self, options: Sequence[DraftOption]) -> DraftPlan:
+        return DraftPlan(0, min(DRAFTED, len(options[0].forecast)), 0.35, ())
 
     def padding(self, drafted: int, room: int) -> int:
         return min(drafted % 3, room)
@@ -190,7 +190,7 @@ def make_engine(
     target: Context, *proposers: Proposer, rule: Rule = block_rule, controller: Controller | None = None
 ) -> Engine:
     target.rollback(0)
-    return Engine(target, proposers, controller or ThroughputController(), rule=rule)
+    return Engine(target, proposers, controller or Controller(), rule=rule)
 
 
 CASES: dict[str, Callable[[Lab], Engine]] = {

@@ -8,7 +8,7 @@ from statistics import median
 
 import pytest
 
-from app.engine.control import LONGEST, DraftOption, ThroughputController
+from app.engine.control import LONGEST, Controller, DraftOption
 from app.engine.costs import PassCosts
 from app.engine.plain import PlainEstimator
 from tests.engine.simulation import Machine, a_pass
@@ -19,14 +19,14 @@ COSTS = {width: 0.010 * (1 + 0.25 * (width - 1)) for width in range(1, LONGEST +
 def shown_over_true(simulated: Machine, tokens: int) -> float:
     """The speedup that is shown for a reply, over the one that the machine knows."""
     rng = simulated.rng
-    controller, pace = ThroughputController(), PlainEstimator()
+    controller, pace = Controller(), PlainEstimator()
     controller.calibrate(PassCosts(0, COSTS))
     odds, made, kept, seconds = 0.1, 0, 0, 0.0
     while kept < tokens:
         # What a chat is: prose, and copies in between.
         if rng.random() < 0.03:
             odds = rng.choice((0.1, 0.6, 0.8, 0.9, 0.97))
-        controller.at_depth(kept)
+        controller.set_depth(kept)
         k = (
             controller.choose([DraftOption("lookup", [odds**j for j in range(1, LONGEST + 1)])]).k
             if made > 5
@@ -97,7 +97,7 @@ def test_without_plain_passes_nothing_is_claimed() -> None:
         pace.record(a_pass(4, 4, 0.02))
     assert pace.seconds_per_token() is None
     for _ in range(3):
-        pace.timed_behind(0.01)
+        pace.add_plain_pass(0.01)
     assert pace.seconds_per_token() == pytest.approx(0.01)
 
 

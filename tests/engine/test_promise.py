@@ -7,8 +7,9 @@ import random
 
 import pytest
 
-from app.engine.control import FIRST_RUN, LONGEST, DraftOption, ThroughputController
+from app.engine.control import LONGEST, Controller, DraftOption
 from app.engine.costs import PassCosts
+from app.engine.ledger import FIRST_RUN
 from tests.engine.simulation import Machine
 
 STEADY = {width: 0.010 * (1 + 0.25 * (width - 1)) for width in range(1, LONGEST + 2)}
@@ -59,11 +60,11 @@ def test_the_ledgers_promise_holds_with_wrong_memories_on_a_machine_that_drifts(
         rng = random.Random(seed)
         costs = rng.choice((STEADY, JUMPING))
         remembered = {width: cost * math.exp(rng.uniform(-1.2, 1.1)) for width, cost in costs.items()}
-        controller = ThroughputController([PassCosts(0, remembered)])
+        controller = Controller([PassCosts(0, remembered)])
         machine = Machine(costs, rng, drift=0.2, hiccups=0.3, noise=0.05, back=0.1)
         text, tokens = Text(rng), 0
         for number in range(250):
-            controller.at_depth(number)
+            controller.set_depth(number)
             k = controller.choose([DraftOption("lookup", SURE, hit_streak=text.run)]).k
             accepted = text.accepted(k)
             controller.observe(machine.make(k, accepted))
@@ -74,7 +75,7 @@ def test_the_ledgers_promise_holds_with_wrong_memories_on_a_machine_that_drifts(
 @pytest.mark.parametrize("costs", [STEADY, JUMPING], ids=["steady", "jumping"])
 def test_an_adversary_that_knows_the_rule_gains_little(costs: dict[int, float]) -> None:
     """It is right just until a draft is made in debt, and wrong with every token of it."""
-    controller = ThroughputController()
+    controller = Controller()
     controller.calibrate(PassCosts(0, costs))
     machine = Machine(costs, random.Random(1))
     run = tries = 0
@@ -90,7 +91,7 @@ def test_an_adversary_that_knows_the_rule_gains_little(costs: dict[int, float]) 
 @pytest.mark.parametrize("costs", [STEADY, JUMPING], ids=["steady", "jumping"])
 def test_credit_comes_back_where_a_repetition_is_evident(costs: dict[int, float]) -> None:
     """Lost otherwise: the whole gain of "repeat the code above", after one early rejection."""
-    controller = ThroughputController()
+    controller = Controller()
     controller.calibrate(PassCosts(0, costs))
     machine = Machine(costs, random.Random(1))
     run = 0

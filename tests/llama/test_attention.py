@@ -7,7 +7,7 @@ from pathlib import Path
 import llama_cpp
 import pytest
 
-from app.llama.attention import DRAFTED, READING, Heads, measure_attention
+from app.llama.attention import DRAFTED, READING, AttentionHeads, measure_attention
 from app.llama.context import Context
 from app.llama.model import Model
 from app.llama.probe_model import ProbeShape, write_probe_model
@@ -17,7 +17,7 @@ from app.llama.settings import ContextSettings, ModelSettings
 @pytest.mark.parametrize(("trained", "deepest"), [(64, 512), (1024, 1024)])
 def test_each_width_is_timed_with_and_without_at_two_depths_and_more(trained: int, deepest: int) -> None:
     """Lost otherwise: a choice between figures of one way only, or at one depth, which tells nothing."""
-    points = measure_attention(Heads(2, 1, 16), ContextSettings(), trained)
+    points = measure_attention(AttentionHeads(2, 1, 16), ContextSettings(), trained)
     assert all(point.seconds > 0 for point in points)
     for width in (1, DRAFTED, READING):
         with_flash, without = (

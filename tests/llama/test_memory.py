@@ -205,7 +205,7 @@ def test_the_smallest_contexts_can_be_made(make: Make) -> None:
         context = make(length=length)
         context.forward(TOKENS[:length], rows=1)
         context.rollback(0)
-        context.forward(TOKENS[:length], rows=min(length, context.widest))
+        context.forward(TOKENS[:length], rows=min(length, context.max_width))
 
 
 def test_a_copy_that_cannot_be_loaded_is_done_without(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

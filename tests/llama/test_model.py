@@ -131,7 +131,7 @@ def test_a_file_cut_short(tiny_path: Path, tmp_path: Path, share: float) -> None
     data = tiny_path.read_bytes()
     path = tmp_path / "cut.gguf"
     path.write_bytes(data[: int(len(data) * share)])
-    with pytest.raises(SpecchatError, match=r"check that the file is whole, or download it again\.$"):
+    with pytest.raises(SpecchatError, match=r"check that the file is complete, or download it again\.$"):
         Model(path)
 
 
