@@ -16,6 +16,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 
 from proposers.automaton import Match
+from proposers.confidence import bounded
 
 # Match lengths at which a new cell of the table begins, and a cautious first guess of acceptance for each.
 _LENGTHS = (1, 2, 3, 4, 5, 6, 8, 10, 13, 17, 24, 32, 48)
@@ -28,8 +29,6 @@ _FAST, _SLOW = 0.15, 0.03
 _RATE, _TRUST = 0.4, 2.0
 # Tokens reached more rarely than this are not forecast: replays come out the same without them.
 _NO_CHANCE = 0.05
-# Weights stay within this, so that what was learned wrongly can be unlearned within a reply.
-_LIMIT = 6.0
 
 _Four = tuple[float, float, float, float]
 
@@ -72,15 +71,15 @@ class CopyAcceptance:
         features = self._features(match, repeats_reply)
         score = self._cells[cell] + _product(self._weights, features)
         fault = accepted - 1 / (1 + math.exp(-score))
-        self._cells[cell] = _within(self._cells[cell] + _STEP * fault)
+        self._cells[cell] = bounded(self._cells[cell] + _STEP * fault)
         step = _CORRECTION * fault
         a, b, c, d = self._weights
         e, f, g, h = features
         self._weights = (
-            _within(a + step * e),
-            _within(b + step * f),
-            _within(c + step * g),
-            _within(d + step * h),
+            bounded(a + step * e),
+            bounded(b + step * f),
+            bounded(c + step * g),
+            bounded(d + step * h),
         )
         self._note(accepted)
 
@@ -98,8 +97,8 @@ class CopyAcceptance:
         sizes = len(self._cells), len(self._weights)
         if len(state) != sum(sizes) or not all(math.isfinite(each) for each in state):
             return False
-        self._cells = [_within(each) for each in state[: sizes[0]]]
-        a, b, c, d = map(_within, state[sizes[0] :])
+        self._cells = [bounded(each) for each in state[: sizes[0]]]
+        a, b, c, d = map(bounded, state[sizes[0] :])
         self._weights = (a, b, c, d)
         return True
 
@@ -122,7 +121,3 @@ def _product(weights: _Four, features: _Four) -> float:
     a, b, c, d = weights
     e, f, g, h = features
     return a * e + b * f + c * g + d * h
-
-
-def _within(weight: float) -> float:
-    return weight if -_LIMIT < weight < _LIMIT else math.copysign(_LIMIT, weight)

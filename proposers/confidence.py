@@ -16,8 +16,6 @@ _GUESSES = (0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.65, 0.7, 0.8, 0.85, 0.9, 0.95, 0.9
 _STEP = 0.08
 # The recent acceptance rate: how fast it forgets, where it starts, and its first weight.
 _FORGET, _RATE, _TRUST = 0.05, 0.7, 1.0
-# Weights stay within this, so that what was learned wrongly can be unlearned within a reply.
-_LIMIT = 6.0
 
 
 class Confidence:
@@ -43,8 +41,8 @@ class Confidence:
         """The target accepted a token, or not."""
         step = _STEP * (accepted - self.chance(probability))
         cell = bisect_right(_EDGES, probability)
-        self._trust = _within(self._trust + step * (self._rate - _RATE))
-        self._cells[cell] = _within(self._cells[cell] + step)
+        self._trust = bounded(self._trust + step * (self._rate - _RATE))
+        self._cells[cell] = bounded(self._cells[cell] + step)
         self._rate += _FORGET * (accepted - self._rate)
 
     @property
@@ -56,10 +54,11 @@ class Confidence:
         """Start from what an earlier run learned. Returns False and changes nothing if it is invalid."""
         if len(state) != self.SIZE or not all(math.isfinite(each) for each in state):
             return False
-        *cells, trust = map(_within, state)
+        *cells, trust = map(bounded, state)
         self._cells, self._trust = cells, trust
         return True
 
 
-def _within(weight: float) -> float:
-    return max(-_LIMIT, min(weight, _LIMIT))
+def bounded(weight: float) -> float:
+    """A weight within ±6, so that what was learned wrongly can be unlearned within a reply."""
+    return weight if -6.0 < weight < 6.0 else math.copysign(6.0, weight)

@@ -10,7 +10,6 @@ of it is worth verifying.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,37 +22,24 @@ GUARD = 16
 """Tokens before the new ones that each step compares, to notice a history that was cut."""
 
 
-@dataclass(frozen=True, slots=True)
-class LookupSettings:
-    """minimum: tokens that must match before anything is drafted, at least 1.
-
-    One is right where the forecast decides: in prose a single matching token is worth nothing, which is
-    learned at once; among names and numbers that occur once, it is worth as much as ten.
-    """
-
-    minimum: int = 1
-
-    def __post_init__(self) -> None:
-        if self.minimum < 1:
-            raise ValueError("The minimum match of lookup has to be at least 1 token.")
-
-
 class Lookup(Proposer):
     """A proposer without a model: an index of the history, grown token by token.
 
-    A step costs amortised O(1) a new token and O(limit) a proposal, whatever the length of the history.
+    A step costs amortised O(1) a new token and O(limit) a proposal, whatever the length of the history. A
+    match of one token is enough, as the forecast decides what is drafted: in prose a single matching token is
+    worth nothing, which is learned at once; among names and numbers that occur once, it is worth as much as
+    ten.
     """
 
     name = "lookup"
 
-    def __init__(self, settings: LookupSettings | None = None) -> None:
-        self._settings = settings or LookupSettings()
+    def __init__(self) -> None:
         self._index = SuffixAutomaton()
         self.acceptance = CopyAcceptance()
         self._prompt = 0
 
     def fork(self) -> Lookup:
-        fork = Lookup(self._settings)
+        fork = Lookup()
         fork.restore_acceptance(self.acceptance_state)
         return fork
 
@@ -84,7 +70,7 @@ class Lookup(Proposer):
         if len(history) != len(self._index.tokens):
             self.observe(history)
         match = self._index.match
-        if match.length < self._settings.minimum or limit < 1:
+        if match.length == 0 or limit < 1:
             return ()
         return self.acceptance.survival(match, match.end >= self._prompt, limit, least)
 
@@ -99,7 +85,7 @@ class Lookup(Proposer):
         """Tokens copied from after the latest occurrence; deterministic, so q is None."""
         self.observe(history)
         match = self._index.match
-        if match.length < self._settings.minimum or limit < 1:
+        if match.length == 0 or limit < 1:
             return NOTHING
         # A copy that reaches the end of the history repeats itself: the text is periodic there.
         copied = self._index.tokens[match.end : match.end + limit]

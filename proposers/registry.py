@@ -49,16 +49,10 @@ def _with_model(name: str) -> Callable[[DraftModel | None], Proposer]:
     return build
 
 
-PROPOSERS: dict[str, ProposerKind] = {
-    kind.name: kind
-    for kind in (
-        ProposerKind("off", "plain decoding, one token a pass", "none", _off),
-        ProposerKind("lookup", "copies what followed the same words earlier in the chat", "none", _lookup),
-        ProposerKind(
-            "draft", "a smaller model with the same vocabulary guesses", "draft", _with_model("draft")
-        ),
-        ProposerKind(
-            "skip", "the model itself, without some of its layers, guesses", "skip", _with_model("skip")
-        ),
-    )
-}
+_ALL = (
+    ProposerKind("off", "plain decoding, one token a pass", "none", _off),
+    ProposerKind("lookup", "copies what followed the same words earlier in the chat", "none", _lookup),
+    ProposerKind("draft", "a smaller model with the same vocabulary guesses", "draft", _with_model("draft")),
+    ProposerKind("skip", "the model without some of its layers guesses", "skip", _with_model("skip")),
+)
+PROPOSERS = {kind.name: kind for kind in _ALL}

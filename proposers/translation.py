@@ -182,8 +182,8 @@ def continuation(words: TextVocabulary, tail: bytes, text: bytes, ended: bool = 
     ends = _ends(words, tokens)
     if len(tail) not in ends or words.joined(tokens) != whole:
         return None
-    behind = tokens[ends.index(len(tail)) :]
-    return Continuation(behind, len(behind) - (not ended or unfinished > 0))
+    following = tokens[ends.index(len(tail)) :]
+    return Continuation(following, len(following) - (not ended or unfinished > 0))
 
 
 def _ends(words: TextVocabulary, tokens: Sequence[int]) -> list[int]:

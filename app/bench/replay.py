@@ -26,7 +26,7 @@ from app.engine.events import Pass
 from app.engine.sampling import Sampler
 from app.engine.settings import Sampling
 from app.errors import SpecchatError
-from proposers.lookup import Lookup, LookupSettings
+from proposers.lookup import Lookup
 
 STATIC_LENGTHS = (0, 1, 2, 4, 8, 16, 32)
 STATIC_MATCHES = (1, 2, 3, 6)
@@ -158,7 +158,7 @@ class Copy:
 
 def copies_of(trajectory: Trajectory) -> list[Copy]:
     """The copy at each place of the reply but the first: the same whatever was drafted before."""
-    lookup = Lookup(LookupSettings(minimum=1))
+    lookup = Lookup()
     sampler, rng = Sampler(Sampling(temperature=0.0)), np.random.default_rng(0)
     history = [*trajectory.prompt, trajectory.reply[0]]
     lookup.begin(history)

@@ -90,7 +90,7 @@ class Context(NativeOwner):
         self._rewinder = memory_for(model, pointer, settings, length)
         self._pending: list[int] = []
         # A length, and how many tokens were read again after it, in pass after pass. Beyond the limit pending
-        # tokens get a pass of their own, after which the memory can return to the length behind them.
+        # tokens are read in a separate pass, and the memory can then return to the length after them.
         self._carried = (0, 0)
         self.reread_limit = 8
         # Exact mode reads a single pending token together with others.

@@ -130,12 +130,6 @@ class Model(NativeOwner):
         llama_cpp.llama_model_desc(self.pointer, buffer, len(buffer))
         return buffer.value.decode("utf-8", "replace")
 
-    def header_text(self, key: str) -> str | None:
-        """One metadata value as text, or None."""
-        buffer = ctypes.create_string_buffer(1024)
-        length = llama_cpp.llama_model_meta_val_str(self.pointer, key.encode(), buffer, len(buffer))
-        return None if length < 0 else buffer.value.decode("utf-8", "replace")
-
     @cached_property
     def chat_template(self) -> str | None:
         """The Jinja source in the file, or None."""

@@ -20,11 +20,11 @@ _WARNING, _ERROR, _CONTINUED = 3, 4, 5
 
 
 class NativeLog:
-    """The last lines that llama.cpp logged. Warnings and errors have a list of their own, and so do buffer
-    sizes, which are followed by hundreds of lines about tensors."""
+    """The last lines that llama.cpp logged. Warnings, errors and buffer sizes have lists of their own, because
+    hundreds of lines about tensors follow them."""
 
-    def __init__(self, lines: int = 400) -> None:
-        self.lines: deque[str] = deque(maxlen=lines)
+    def __init__(self) -> None:
+        self.lines: deque[str] = deque(maxlen=400)
         self.faults: deque[str] = deque(maxlen=40)
         self.sizes: deque[str] = deque(maxlen=100)
         self._partial = ""

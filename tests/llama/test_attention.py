@@ -12,6 +12,7 @@ from app.llama.context import Context
 from app.llama.model import Model
 from app.llama.probe_model import ProbeShape, write_probe_model
 from app.llama.settings import ContextSettings, ModelSettings
+from app.models.gguf import read_header
 
 
 @pytest.mark.parametrize(("trained", "deepest"), [(64, 512), (1024, 1024)])
@@ -35,7 +36,7 @@ def test_the_model_that_is_timed_has_the_heads_that_were_asked_for(tmp_path: Pat
         Model(path, ModelSettings(gpu_layers=0, layouts="plain")) as model,
         Context(model, 256, ContextSettings(flash_attention="off")) as context,
     ):
-        assert model.layers == 1 and model.header_text("llama.attention.head_count_kv") == "3"
+        assert model.layers == 1 and read_header(path).metadata["llama.attention.head_count_kv"] == 3
         context.forward([1, 2, 3])
         # 16-bit keys and values of three heads of 64 numbers, for each of three tokens.
         assert (
