@@ -20,7 +20,7 @@ _WARNING, _ERROR, _CONTINUED = 3, 4, 5
 
 
 class NativeLog:
-    """The last lines that llama.cpp logged. Warnings, errors and buffer sizes have lists of their own, because
+    """The last lines that llama.cpp logged. Warnings, errors and buffer sizes have separate lists, because
     hundreds of lines about tensors follow them."""
 
     def __init__(self) -> None:

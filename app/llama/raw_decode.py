@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 import llama_cpp
 import numpy as np
 
-from app.llama.context import Context
+if TYPE_CHECKING:
+    from app.llama.context import Context
 
 
 def raw_decode(context: Context, token: int, steps: int) -> float:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from statistics import median
+from typing import TYPE_CHECKING
 
-from app.llama.context import Context
 from app.llama.threads import Threads
+
+if TYPE_CHECKING:
+    from app.llama.context import Context
 
 # Width of a wider pass: quantised rows run in groups of four. The best number for it also serves prompts.
 _WIDE = 4
