@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.random import Generator
     from numpy.typing import NDArray
 
 
@@ -66,7 +67,7 @@ class RowSampler(Protocol):
         """The distributions of consecutive rows (n, V); the last follows history + drafted,
         the one before it history + drafted[:-1], and so on."""
 
-    def draw(self, distribution: Distribution, rng: np.random.Generator) -> int:
+    def draw(self, distribution: Distribution, rng: Generator) -> int:
         """A token of a distribution, drawn with one uniform from the generator."""
 
 
@@ -155,12 +156,7 @@ class Proposer:
         return ()
 
     def propose(
-        self,
-        history: Sequence[int],
-        limit: int,
-        sampler: RowSampler,
-        rng: np.random.Generator,
-        threshold: float = 0.0,
+        self, history: Sequence[int], limit: int, sampler: RowSampler, rng: Generator, threshold: float = 0.0
     ) -> Proposal:
         """At most `limit` (≥ 1) tokens that may come next. `history` extends the last one it saw.
 

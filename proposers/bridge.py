@@ -14,6 +14,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from proposers.base import NOTHING, DraftModel, Proposal, RowSampler
@@ -83,12 +84,7 @@ class BridgedDraft(ModelProposer):
         return self._record.forecast(min(limit, self._cache.room(translated)) if translated else 0)
 
     def propose(
-        self,
-        history: Sequence[int],
-        limit: int,
-        sampler: RowSampler,
-        rng: np.random.Generator,
-        threshold: float = 0.0,
+        self, history: Sequence[int], limit: int, sampler: RowSampler, rng: Generator, threshold: float = 0.0
     ) -> Proposal:
         translated = self._follow(history)
         room = min(self._cache.room(translated), _MOST * (limit + 1))

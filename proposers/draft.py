@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from proposers.base import NOTHING, Distribution, Proposal, RowSampler
@@ -23,12 +24,7 @@ class Draft(ModelProposer):
     """
 
     def propose(
-        self,
-        history: Sequence[int],
-        limit: int,
-        sampler: RowSampler,
-        rng: np.random.Generator,
-        threshold: float = 0.0,
+        self, history: Sequence[int], limit: int, sampler: RowSampler, rng: Generator, threshold: float = 0.0
     ) -> Proposal:
         limit = min(limit, self._cache.room(history))
         if limit <= 0:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from proposers.acceptance import CopyAcceptance
@@ -75,12 +76,7 @@ class Lookup(Proposer):
         return self.acceptance.survival(match, match.end >= self._prompt, limit, least)
 
     def propose(
-        self,
-        history: Sequence[int],
-        limit: int,
-        sampler: RowSampler,
-        rng: np.random.Generator,
-        threshold: float = 0.0,
+        self, history: Sequence[int], limit: int, sampler: RowSampler, rng: Generator, threshold: float = 0.0
     ) -> Proposal:
         """Tokens copied from after the latest occurrence; deterministic, so q is None."""
         self.observe(history)

@@ -42,7 +42,7 @@ class Text:
 
 
 def bound(machine: Machine, tokens: int) -> float:
-    """The promise of app/engine/control.py: 2 %, and drafted passes by the logarithm of the length.
+    """The promise of app/engine/ledger.py: 2 %, and drafted passes by the logarithm of the length.
 
     One plain pass more for the machine's own noise, which is there without any draft.
     """
