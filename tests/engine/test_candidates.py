@@ -207,7 +207,7 @@ def test_a_seed_gives_the_same_reply(tiny_path: Path, draft: Context, settings: 
             context.of_candidates = context.of_rows = 0
             found = reply(context, make(), settings)
             assert context.of_candidates == found.passes
-            # Plain passes are measured behind a reply that had none.
+            # Plain passes are timed after a reply that had none.
             assert context.of_rows <= 4
             expected = reply(plain, make(), settings)
             assert found.token_ids == expected.token_ids

@@ -176,11 +176,11 @@ def test_a_draft_that_has_much_to_read_first_waits_until_it_is_earned() -> None:
     controller.observe(replace(a_pass(4, 4, 3.0), proposer="draft", proposer_seconds=0.4))
     ready = DraftOption("draft", [0.9, 0.81, 0.7, 0.6], lag=0)
     assert controller.choose([ready]).k > 0
-    behind = ready._replace(lag=1000)
-    choice = controller.choose([behind])
+    lagging = ready._replace(lag=1000)
+    choice = controller.choose([lagging])
     assert choice.k == 0
     assert choice.values[0].refused == "unread" and choice.values[0].gain > 0.05
-    assert controller.worth_syncing(behind)
+    assert controller.worth_syncing(lagging)
     assert not controller.worth_syncing(DraftOption("draft", [0.01], lag=1000))
 
 
@@ -217,10 +217,10 @@ def test_the_longer_draft_is_within_the_ledger_too() -> None:
     assert spent <= 1.02 * plain + LINEAR[1] + 0.3 * LONGEST
 
 
-def test_a_pass_that_is_slower_behind_a_wider_one_is_charged_to_the_draft() -> None:
-    """Else plain decoding looks dearer than it is, and drafts that lose look as if they paid.
+def test_a_pass_that_is_slower_lagging_a_wider_one_is_charged_to_the_draft() -> None:
+    """Else plain decoding looks slower than it is, and drafts that lose time seem to pay.
 
-    llama.cpp builds its graph anew whenever the width changes, which takes a tenth of a small model's pass.
+    llama.cpp rebuilds its graph whenever the width changes, which takes a tenth of a small model's pass.
     """
     back = 0.1 * LINEAR[1]
     for forecast in (FORECAST, [0.5, 0.3]):
@@ -239,8 +239,8 @@ def test_a_pass_that_is_slower_behind_a_wider_one_is_charged_to_the_draft() -> N
         assert known(controller)[1] == pytest.approx(LINEAR[1], rel=0.01)
 
 
-def test_a_draft_has_to_earn_the_slower_pass_behind_it_once() -> None:
-    """Else a lone draft looks better than it is, and one behind another draft worse."""
+def test_a_draft_has_to_earn_the_slower_pass_lagging_it_once() -> None:
+    """Else a single draft looks better than it is, and one right after another worse."""
     controller = calibrated(LINEAR)
     option = DraftOption("lookup", [1.08 * LINEAR[2] - 1.0])
     for _ in range(60):
@@ -280,7 +280,7 @@ def test_a_prompt_that_a_draft_model_read_is_earned_before_it_reads_another() ->
     assert controller.worth_syncing(option)
 
 
-def test_what_is_read_again_behind_a_draft_is_part_of_its_price() -> None:
+def test_what_is_read_again_lagging_a_draft_is_part_of_its_price() -> None:
     """Where memory cannot be cut each rejection makes the next pass wider: drafts may lose by it."""
     gains = []
     for replayed in (0, 3, 12):

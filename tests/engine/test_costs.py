@@ -58,7 +58,7 @@ def test_only_what_was_run_is_kept_for_another_day() -> None:
 
 
 def test_a_pass_costs_more_the_deeper_it_stands() -> None:
-    """Else a slope that was measured behind nothing loses what a document would have gained."""
+    """Else a slope measured at depth 0 loses what a document would have gained."""
     shallow = {1: 4.7, 2: 7.8, 4: 10.1, 8: 14.8, 16: 22.2, 32: 38.5}
     deep = {1: 5.6, 2: 9.4, 4: 11.7, 8: 18.8, 16: 29.5, 32: 54.8}
     costs = curve(PassCosts(300, shallow), PassCosts(900, deep))
@@ -123,7 +123,7 @@ def test_a_first_plain_pass_that_was_held_up_is_soon_outweighed() -> None:
 
 
 def test_a_width_that_was_only_run_at_another_depth_costs_as_many_plain_passes_as_there() -> None:
-    """Else the first two widths that are measured behind a document hide all that is known of the others."""
+    """Else the first two widths measured after a document hide what is known about the others."""
     costs = curve(PassCosts(0, LINEAR), PassCosts(2000, {1: 2.0, 2: 3.0}))
     costs.set_depth(2000)
     # Two positions have become longer by a fifth: 1.5 plain passes where they took 1.25.

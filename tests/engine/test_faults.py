@@ -28,7 +28,7 @@ GREEDY, WARM = Sampling(temperature=0.0), Sampling(temperature=0.8, top_k=0)
 
 
 class Failing(Context):
-    """A context that fails after so many forwards, in one way or another, until it is mended."""
+    """A context that fails after a number of forwards, in one way or another, until it is repaired."""
 
     left = 0
     way = "nan"
@@ -69,7 +69,7 @@ def events_of(engine: Engine, sampling: Sampling, k: int | None) -> list[Event]:
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "warm"])
-@pytest.mark.parametrize("others", [(), (Lookup,)], ids=["alone", "beside lookup"])
+@pytest.mark.parametrize("others", [(), (Lookup,)], ids=["alone", "with lookup"])
 @pytest.mark.parametrize("after", [0, 1, 7])
 @pytest.mark.parametrize("way", ["nan", "code", "cut"])
 @pytest.mark.parametrize("kind", [Draft, bridged])
@@ -102,8 +102,8 @@ def test_a_draft_that_fails_is_dropped_and_the_reply_goes_on(
     assert (finished.reason, len(finished.token_ids)) == ("length", 40)
     if sampling is GREEDY:
         assert finished.token_ids == whole.token_ids
-    behind = events[events.index(dropped) + 1 :]
-    assert not any(isinstance(event, Pass) and event.proposer == "draft" for event in behind)
+    later = events[events.index(dropped) + 1 :]
+    assert not any(isinstance(event, Pass) and event.proposer == "draft" for event in later)
     assert sum(tally.passes for tally in finished.by_proposer.values()) == finished.passes
     assert list(engine.cached) == [*PROMPT, *finished.token_ids][:-1]
 

@@ -146,7 +146,7 @@ class Lab:
 
 
 class LikelyBranches(Proposer):
-    """Guesses the second and third likeliest token, and what is likeliest behind the second: a tree that was
+    """Guesses the second and third likeliest token, and the likeliest after the second: a tree that was
     fixed before anything was drawn."""
 
     name = "branches"
@@ -174,9 +174,9 @@ class LikelyBranches(Proposer):
         guesses = self._likeliest(said)[1:3]
         if not guesses:
             return Proposal()
-        behind = self._likeliest([*said, guesses[0]])[:1]
-        parents = (-1,) * len(guesses) + (0,) * len(behind)
-        return Proposal((*guesses, *behind), parents=parents)
+        following = self._likeliest([*said, guesses[0]])[:1]
+        parents = (-1,) * len(guesses) + (0,) * len(following)
+        return Proposal((*guesses, *following), parents=parents)
 
 
 @pytest.fixture(scope="module")

@@ -372,7 +372,7 @@ def test_hidden_states_are_those_of_the_committed_tokens(tmp_path: Path, branche
 @pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "warm"])
 def test_a_seed_gives_the_same_reply_with_a_tree(tmp_path: Path, sampling: Sampling) -> None:
     """The branch that stands must be in the cache, and no other."""
-    # Rows behind a tree are rounded differently; without flash attention by too little to change a draw.
+    # Rows after a tree are rounded differently; without flash attention by too little to change a draw.
     settings = ContextSettings(threads=1, chunk=64, branches=2, cache_type="f32", flash_attention="off")
     wanted = request(sampling=sampling, k=2, max_tokens=300)
     with (

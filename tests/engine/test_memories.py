@@ -116,7 +116,7 @@ def test_replies_that_take_turns_change_no_token(bench: Bench) -> None:
 
 
 def test_proposers_and_lengths_that_change_in_mid_reply_change_no_token(bench: Bench) -> None:
-    """Toggling is free, behind a rejection too."""
+    """Toggling is free, also after a rejection."""
     pool = list(bench.proposers().values())
     for seed in range(3):
         rng = random.Random(seed)
@@ -159,7 +159,7 @@ def test_turns_edits_and_regenerations_answer_as_a_fresh_chat(bench: Bench, name
 
 
 def test_what_was_known_and_is_read_again_is_told(bench: Bench) -> None:
-    """A prompt that is read anew for no reason that can be seen looks like a fault."""
+    """A prompt that is read again for no visible reason looks like a fault."""
     engine = bench.engine(Off())
     finish(engine, request(LONG))
     shared = 10

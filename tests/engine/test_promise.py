@@ -1,4 +1,4 @@
-"""What speculation may cost, on a simulated machine that knows what plain decoding would have taken."""
+"""What speculation may cost, on a simulated machine on which the time of plain decoding is known."""
 
 from __future__ import annotations
 

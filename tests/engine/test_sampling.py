@@ -177,7 +177,7 @@ def test_tokens_that_the_model_rules_out_stay_out(top_k: int) -> None:
 
 
 GREEDY = {"greedy": replace(OFF, temperature=0.0), "greedy, penalties": replace(PENALTIES, temperature=0.0)}
-# The last entries lie behind the whole blocks in which a long row is looked through.
+# The last entries lie after the whole blocks in which a long row is searched.
 DAMAGE: dict[str, Callable[[Logits], None]] = {
     "NaN": lambda row: row.fill(np.nan),
     "one NaN": lambda row: row.__setitem__(17, np.nan),

@@ -149,7 +149,7 @@ def test_more_than_the_capacity_is_refused_and_the_last_slots_work(tiny: Model) 
 
 
 def test_rows_beyond_the_tokens_or_the_buffer_are_refused(context: Context) -> None:
-    """Lost otherwise: memory behind llama.cpp's buffer would be read as logits."""
+    """Lost otherwise: memory after llama.cpp's buffer would be read as logits."""
     with pytest.raises(ValueError, match="3 rows of 2 tokens"):
         context.forward(TOKENS[:2], rows=3)
     with pytest.raises(ValueError, match="rows of"):
@@ -174,7 +174,7 @@ def reference(tiny: Model) -> Rows:
 
 
 def test_513_tokens_in_chunks_of_64(tiny: Model, context: Context) -> None:
-    """Lost otherwise: the one token behind the last chunk."""
+    """Lost otherwise: the one token after the last chunk."""
     tokens = (TOKENS * 2)[:513]
     rows = context.forward(tokens, rows=2).copy()
     assert context.length == 513

@@ -71,7 +71,7 @@ def test_control_tokens_act_only_where_they_may(real: Model, tiny: Model) -> Non
 
 
 def test_end_tokens(real: Model, tiny: Model) -> None:
-    """Lost otherwise: a reply would run on behind its end."""
+    """Lost otherwise: a reply would run on past its end."""
     assert tiny.end_tokens == {EOS, IM_END}
     assert set(real.tokenise("<|im_end|>")) <= real.end_tokens
     assert not set(real.tokenise("The end")) & real.end_tokens

@@ -31,7 +31,7 @@ def test_each_buffer_counts_once_on_its_device() -> None:
 
 
 def test_llama_cpp_names_what_it_loads(tiny_path: Path) -> None:
-    """Lost otherwise: every size, as soon as llama.cpp words its log anew."""
+    """Lost otherwise: every size, as soon as llama.cpp changes the words of its log."""
     clear_buffers()
     with Model(tiny_path) as model, Context(model, 256):
         found = buffers()

@@ -113,7 +113,7 @@ def test_the_usual_number_stays_unless_another_is_clearly_faster() -> None:
 
 
 def test_measuring_leaves_the_context_as_it_was(tiny_path: Path) -> None:
-    """Lost otherwise: a reply that begins behind what was only measured."""
+    """Lost otherwise: a reply that follows tokens used only for timing."""
     for exact in (False, True):
         with Model(tiny_path) as model, Context(model, 64, ContextSettings(exact=exact)) as context:
             found = fastest_threads(context, (1, 2), 1)

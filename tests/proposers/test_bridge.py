@@ -169,7 +169,7 @@ def test_a_draft_ends_where_its_model_is_unsure(bench: Bench) -> None:
 
 @pytest.mark.parametrize(("target", "draft"), PAIRS)
 def test_the_drafts_cache_is_the_text_after_every_pass(bench: Bench, target: str, draft: str) -> None:
-    """A cache out of step drafts behind words that were never said."""
+    """A cache out of step drafts after words that were never said."""
     proposer = bench.bridged(draft, target)
     own, history = bench.models[draft], list(bench.prompt(target))
 
@@ -217,7 +217,7 @@ def test_a_text_that_does_not_fit_is_neither_read_nor_drafted_for(bench: Bench) 
 
 
 def test_a_draft_that_ends_the_turn_proposes_the_targets_end(tmp_path: Path) -> None:
-    """Else the last pass of each reply is a plain one, and a draft goes on behind its own end."""
+    """Else the last pass of each reply is a plain one, and a draft goes on past its own end."""
     write: Callable[..., Path] = write_tiny
     ending = {**letters(), "end_scale": 8.0}
     with (

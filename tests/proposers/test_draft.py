@@ -76,7 +76,7 @@ def test_a_floor_of_one_ends_a_draft_behind_its_first_token(draft: Draft, sample
 
 
 def test_what_was_learned_is_taken_up_and_nonsense_is_not(draft: Draft, model: Model) -> None:
-    """A damaged file of knowledge must leave a draft as it was."""
+    """A damaged file of measurements must leave a draft as it was."""
     draft.begin(HISTORY)
     history = list(HISTORY)
     for _ in range(5):

@@ -81,7 +81,7 @@ def test_a_trim_forgets_what_was_cut() -> None:
 
 @pytest.mark.parametrize("cut", [1, GUARD, 3 * GUARD])
 def test_a_trim_that_nobody_announced_is_noticed(cut: int) -> None:
-    """Else a reply that is generated anew drafts from the one that was thrown away."""
+    """Else a regenerated reply drafts from the one that was discarded."""
     history = list(range(100))
     for again in ([], list(range(500, 500 + cut)), list(range(500, 700))):
         lookup = fresh(history)

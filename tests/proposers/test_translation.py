@@ -105,12 +105,12 @@ def test_what_is_proposed_says_what_was_drafted(
         ("one ", "two three", None, 0),
         ("one", "", [], 0),
     ],
-    ids=["space before a word", "line break", "behind a control token", "space at the border", "nothing"],
+    ids=["space before a word", "line break", "after a control token", "space at the border", "nothing"],
 )
 def test_only_what_begins_at_the_border_is_proposed(
     tail: str, drafted: str, expected: list[str] | None, settled: int
 ) -> None:
-    """Else the history would have to be tokenised anew, which its cache cannot be."""
+    """Else the history would have to be tokenised again, which its cache does not allow."""
     vocabulary = Pieces(["one", " two", " three", "two", " ", "\n"])
     found = continuation(TextVocabulary(vocabulary), tail.encode(), drafted.encode())
     if expected is None:
