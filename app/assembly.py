@@ -355,7 +355,7 @@ class Assembly:
         """Keep what an engine of this assembly learned, for later runs; of a reply what it says of habits."""
         if reply is not None:
             keep_habits(self._knowledge, reply)
-        measured, threads = engine.controller.measured, engine.target.threads
+        measured, threads = engine.controller.costs.measured, engine.target.threads
         # Costs that began with other numbers of threads are a mixture.
         if measured and (engine.threads is None or threads == engine.threads.first):
             self._knowledge.put(self._costs_name(threads), costs_to_numbers(measured))

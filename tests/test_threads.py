@@ -111,9 +111,9 @@ def test_a_curve_of_changed_threads_is_not_remembered(tiny_path: Path) -> None:
         before = engine.target.threads
         engine.target.use_threads(Threads(3 - before.narrow, before.wide))
         assembly.remember(engine)
-        assert not assembly.engine("lookup").controller.measured
+        assert not assembly.engine("lookup").controller.costs.measured
         engine.target.use_threads(before)
         assembly.remember(engine)
     with Assembly(Setup(model=str(tiny_path)), stop=lambda: False) as assembly:
         again = assembly.engine("lookup")
-        assert again.controller.measured or again.target.threads != before
+        assert again.controller.costs.measured or again.target.threads != before

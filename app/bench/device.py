@@ -242,7 +242,7 @@ class DeviceBench:
         target.rollback(0)
         plain = _seconds(partial(self._plain_pass, target))
         seconds = _seconds(partial(engine.calibrate, self._prompt[:1], _CALIBRATION_SECONDS))
-        (measured,) = engine.controller.measured
+        (measured,) = engine.controller.costs.measured
         # Beside other programs passes take longer than expected; a fault in it took ten times as long.
         most = 2 * max(_CALIBRATION_SECONDS, _LEAST_PASSES * plain)
         widths = ", ".join(f"{width} in {1000 * each:.1f} ms" for width, each in measured.seconds.items())

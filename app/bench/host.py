@@ -13,8 +13,8 @@ import numpy as np
 
 from app.arguments import Parser
 from app.bench.workbench import LENGTH, Workbench
-from app.engine.control import WIDTHS, Controller
-from app.engine.costs import PassCosts
+from app.engine.control import Controller
+from app.engine.costs import WIDTHS, PassCosts
 from app.engine.sampling import Sampler
 from app.engine.settings import Sampling
 from app.engine.verify import block_rule, match_chain, verify_sampled

@@ -94,10 +94,10 @@ class Auto:
     def begin(self, history: list[int]) -> None:
         """Another reply: what passes cost at this depth is measured where it was not."""
         depth = len(history) - 1
-        widths = self._controller.unmeasured(depth)
+        widths = self._controller.costs.unmeasured(depth)
         if widths:
             seconds = {width: self._costs.at(width, depth) for width in (1, *widths)}
-            self._controller.calibrate(PassCosts(depth, seconds))
+            self._controller.costs.calibrate(PassCosts(depth, seconds))
         self._controller.begin()
         self._lookup.begin(history)
 
@@ -107,7 +107,7 @@ class Auto:
         self._asked = controller.may_draft()
         if not self._asked:
             return ()
-        controller.set_depth(len(history) - 1)
+        controller.costs.set_depth(len(history) - 1)
         forecast = lookup.forecast(history, min(LONGEST, left), controller.min_chance)
         k = controller.choose([DraftOption(lookup.name, forecast, hit_streak=lookup.hit_streak)]).k
         if k == 0:

@@ -30,7 +30,8 @@ from app.chat.documents import read_document
 from app.chat.message import Message
 from app.chat.prompt import encode
 from app.engine.calibration import calibrate
-from app.engine.control import LONGEST, WIDTHS
+from app.engine.control import LONGEST
+from app.engine.costs import WIDTHS
 from app.engine.sampling import Sampler
 from app.engine.settings import Sampling
 from app.errors import SpecchatError, UsageError

@@ -83,7 +83,7 @@ class Sweep:
         self._controllers = {arm: Controller() for arm in (PLAIN, *arms)}
         costs = self._engines[0].calibrate([max(assembly.target.bos, 0)], 2.0)
         for controller in self._controllers.values():
-            controller.calibrate(costs)
+            controller.costs.calibrate(costs)
 
     def runs(self, prompts: Sequence[Prompt], rounds: int) -> Iterator[Pair]:
         """Every reply. Which of a pair begins, and on which context, changes from pair to pair."""

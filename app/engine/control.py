@@ -29,9 +29,6 @@ from app.engine.ledger import Ledger
 
 # The longest draft that is considered.
 LONGEST = 32
-# Widths at which real cost curves bend or jump: quantised rows run in groups of four on a CPU, and GPU
-# kernels change at nine. The most informative first, as there may not be time for all.
-WIDTHS = (2, 8, 4, 17, 33, 6, 12, 3, 9, 25)
 # Drafted passes, and their seconds, after which plain decoding's speed is measured again.
 REFRESH, _REFRESH_SECONDS = 64, 0.7
 # After HOPELESS passes in a row in which no proposer had anything worth drafting, none is asked for REST
@@ -85,15 +82,15 @@ class _BestLength(NamedTuple):
 
 
 class Controller:
-    """Chooses draft lengths, and learns from passes.
+    """Chooses draft lengths, and learns from passes. costs: what passes cost, at the depth set in it.
 
     It uses plain floats throughout: it decides before each pass, when no processor cache is warm.
     """
 
     def __init__(self, remembered: Sequence[PassCosts] = ()) -> None:
         """remembered: costs that an earlier run measured."""
-        self._costs = CostCurve(LONGEST + 1)
-        self._costs.remember(remembered)
+        self.costs = CostCurve(LONGEST + 1)
+        self.costs.remember(remembered)
         # By proposer: seconds to draft a token, and to read one.
         self._draft_seconds: dict[str, float] = {}
         self._read_seconds: dict[str, float] = {}
@@ -113,27 +110,13 @@ class Controller:
         self._least_of: Sequence[float] = ()
 
     @property
-    def measured(self) -> Sequence[PassCosts]:
-        """Current costs of the passes that were measured."""
-        return self._costs.measured
-
-    @property
     def reread_limit(self) -> int:
         """How many tokens may be read again together with others before a pass for them alone is cheaper."""
-        costs = self._costs
+        costs = self.costs
         if not costs.known or costs.per_token <= 0.0:
             return _REREAD_LIMIT
         # As many as take the time of a plain pass: this costs at most twice the optimum.
         return int(min(costs.plain / costs.per_token, LONGEST))
-
-    def unmeasured(self, depth: int, seconds: float = math.inf) -> Sequence[int]:
-        """Widths to measure at about this depth, as far as they take no more than these seconds."""
-        return self._costs.unmeasured(depth, WIDTHS, seconds)
-
-    def calibrate(self, measured: PassCosts) -> None:
-        """Use costs measured just now. Without a plain pass among them, nothing is drafted."""
-        if 1 in measured.seconds:
-            self._costs.calibrate(measured)
 
     def begin(self) -> None:
         """A new reply begins."""
@@ -146,14 +129,10 @@ class Controller:
             return False
         return True
 
-    def set_depth(self, depth: int) -> None:
-        """The next pass begins after `depth` tokens."""
-        self._costs.set_depth(depth)
-
     @property
     def min_chance(self) -> float:
         """The chance of its first token below which every draft is a loss."""
-        costs = self._costs
+        costs = self.costs
         if not costs.known:
             return math.inf
         if costs.drafted is not self._least_of:
@@ -166,7 +145,7 @@ class Controller:
 
     def choose(self, options: Sequence[DraftOption]) -> DraftPlan:
         """Who drafts in the next pass, and how many tokens."""
-        costs, ledger = self._costs, self._ledger
+        costs, ledger = self.costs, self._ledger
         ledger.on_credit = False
         stale = self._drafts_made >= REFRESH and self._drafted_seconds >= _REFRESH_SECONDS
         if stale or not costs.known:
@@ -198,16 +177,16 @@ class Controller:
 
     def worth_syncing(self, option: DraftOption) -> bool:
         """Whether it would be chosen over plain decoding if it had read everything and were affordable."""
-        costs = self._costs
+        costs = self.costs
         if self._ledger.owed > 0.0:
             return False
         return not costs.known or self._best(option._replace(lag=0)).rate * costs.plain > LEAST_GAIN
 
     def padding(self, drafted: int, room: int) -> int:
         """Throw-away positions, at most `room`, that make a pass with this many drafted tokens cheaper."""
-        if drafted == 0 or not self._costs.known:
+        if drafted == 0 or not self.costs.known:
             return 0
-        padding = self._costs.cheapest[drafted + 1] - (drafted + 1)
+        padding = self.costs.cheapest[drafted + 1] - (drafted + 1)
         return padding if padding <= room else 0
 
     def record_sync(self, proposer: str, tokens: int, seconds: float) -> None:
@@ -229,7 +208,7 @@ class Controller:
 
     def _best(self, option: DraftOption, affordable: float = math.inf, longest: int = LONGEST) -> _BestLength:
         """The k of at least 1 with the most tokens a second; k is 0 if none is affordable."""
-        costs = self._costs
+        costs = self.costs
         draft = self._draft_seconds.get(option.proposer, 0.0)
         scale = costs.scale
         extra = costs.return_cost + (option.lag * self._reading(option.proposer) if option.lag else 0.0)
@@ -253,7 +232,7 @@ class Controller:
 
     def _stopping(self, option: DraftOption, best: _BestLength, affordable: float) -> tuple[int, float]:
         """How far a draft may go while its model is confident, and the chance at which it must stop."""
-        costs = self._costs
+        costs = self.costs
         draft = self._draft_seconds.get(option.proposer, 0.0)
 
         def cost(k: int) -> float:
@@ -271,7 +250,7 @@ class Controller:
 
     def observe(self, entry: Pass) -> None:
         """A pass was made."""
-        costs, drafted = self._costs, len(entry.drafted)
+        costs, drafted = self.costs, len(entry.drafted)
         width = drafted + 1 + entry.padded + entry.replayed
         if self._last_drafted:
             self._replayed += _COST_STEP * (entry.replayed - self._replayed)

@@ -12,10 +12,13 @@ known until a plain pass has been timed at this depth.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
+# Widths at which real cost curves bend or jump: quantised rows run in groups of four on a CPU, and GPU
+# kernels change at nine. The most informative first, as there may not be time for all.
+WIDTHS = (2, 8, 4, 17, 33, 6, 12, 3, 9, 25)
 # How far a plain pass moves all costs. A wider pass moves the cost of its own width as long as plain passes
 # tell how fast the machine is; the longer ago the last one was (in seconds), the more it moves all costs.
 _PLAIN_STEP, _WIDTH_STEP, _LATE_WIDTH_STEP, _LATE_STEP = 0.15, 0.15, 0.03, 0.2
@@ -135,7 +138,9 @@ class CostCurve:
             self._insert(_Knot(each.depth, dict(each.seconds), each.load))
 
     def calibrate(self, measured: PassCosts) -> None:
-        """Use what was measured just now."""
+        """Use what was measured just now; nothing if not even a plain pass could be."""
+        if 1 not in measured.seconds:
+            return
         factor = 1.0 / self.scale
         seconds = {width: factor * each for width, each in measured.seconds.items()}
         near = self._nearest(measured.depth)
@@ -157,16 +162,16 @@ class CostCurve:
         close = [knot for knot in self._knots if abs(knot.depth - depth) <= _reach(knot.depth)]
         return min(close, key=lambda knot: abs(knot.depth - depth), default=None)
 
-    def unmeasured(self, depth: int, widths: Sequence[int], seconds: float = math.inf) -> tuple[int, ...]:
-        """Those widths that were never run at about this depth. If others were, only those that take no more
-        than these seconds, together with the plain passes they are compared with."""
+    def unmeasured(self, depth: int, seconds: float = math.inf) -> tuple[int, ...]:
+        """Those of WIDTHS that were never run at about this depth. If others were, only those that take no
+        more than these seconds, together with the plain passes they are compared with."""
         near = self._nearest(depth)
         if near is None:
-            return tuple(widths)
+            return WIDTHS
         plain = self.scale * near.seconds[1]
         each = self.scale * min(cost / width for width, cost in near.seconds.items())
         return tuple(
-            width for width in widths if width not in near.seconds and 2 * plain + width * each <= seconds
+            width for width in WIDTHS if width not in near.seconds and 2 * plain + width * each <= seconds
         )
 
     def _insert(self, new: _Knot) -> None:

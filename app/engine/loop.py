@@ -98,15 +98,15 @@ class Engine:
         """
         target, controller = self.target, self.controller
         ends = time.perf_counter() + budget
-        widths: Tokens[int] = controller.unmeasured(target.length, budget) or CHECKED
+        widths: Tokens[int] = controller.costs.unmeasured(target.length, budget) or CHECKED
         measured = calibrate(target, tokens, widths, budget)
-        controller.calibrate(measured)
+        controller.costs.calibrate(measured)
         rest = ends - time.perf_counter()
-        left = [width for width in controller.unmeasured(target.length, rest) if width not in widths]
+        left = [width for width in controller.costs.unmeasured(target.length, rest) if width not in widths]
         if left:
             # The remembered measurements do not match this machine as it is now.
             again = calibrate(target, tokens, left, rest)
-            controller.calibrate(again)
+            controller.costs.calibrate(again)
             measured = replace(again, seconds={**measured.seconds, **again.seconds})
         return measured
 
@@ -164,9 +164,11 @@ class Engine:
             yield Prefill(target.length, total, shared, again)
         if request.k is None and sequence.drafting:
             # A share of the time that the prompt took; the first calibration may take as long as it needs.
-            share = (time.perf_counter() - started) / 10 if self.controller.measured else _MOST_CALIBRATION
+            share = (
+                (time.perf_counter() - started) / 10 if self.controller.costs.measured else _MOST_CALIBRATION
+            )
             budget = max(_LEAST_CALIBRATION, min(_MOST_CALIBRATION, share))
-            if self.controller.unmeasured(target.length, budget):
+            if self.controller.costs.unmeasured(target.length, budget):
                 self.calibrate(prompt[-1:], budget)
         yield from sequence.begin_proposers(self.controller)
         sequence.statistics.prefill_seconds = time.perf_counter() - started

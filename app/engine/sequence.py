@@ -193,7 +193,7 @@ class Sequence:
         proposers = self._begun
         if self.k is not None and len(proposers) == 1:
             return min(self.k, limit), 0.0
-        controller.set_depth(len(self.history) - 1)
+        controller.costs.set_depth(len(self.history) - 1)
         options = [self._option(each, controller, min(limit, LONGEST)) for each in proposers]
         if self.k is None:
             choice = controller.choose(options)

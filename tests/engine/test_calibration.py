@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 
 from app.engine.calibration import calibrate, curve
-from app.engine.control import WIDTHS, Controller
-from app.engine.costs import PassCosts
+from app.engine.control import Controller
+from app.engine.costs import WIDTHS, PassCosts
 from app.engine.events import Pass, Request
 from app.engine.loop import Engine
 from app.engine.settings import Sampling
@@ -98,6 +98,6 @@ def test_what_an_earlier_run_measured_wrongly_is_measured_anew(tiny_path: Path) 
         # A width that is measured at no time here: it is there as long as the rest is believed.
         engine = Engine(target, (Off(),), Controller([PassCosts(0, {**before, 7: before[6]})]))
         engine.calibrate([5], math.inf)
-        (measured,) = engine.controller.measured
+        (measured,) = engine.controller.costs.measured
     assert 7 not in measured.seconds
     assert {1, *WIDTHS} <= set(measured.seconds)

@@ -40,13 +40,13 @@ def run(
 
 def calibrated(costs: dict[int, float]) -> Controller:
     controller = Controller()
-    controller.calibrate(PassCosts(0, costs))
+    controller.costs.calibrate(PassCosts(0, costs))
     return controller
 
 
 def known(controller: Controller) -> dict[int, float]:
     """What the controller takes passes at the beginning of a context to cost."""
-    return dict(controller.measured[0].seconds)
+    return dict(controller.costs.measured[0].seconds)
 
 
 def best(costs: dict[int, float], acceptance: float) -> float:
@@ -130,7 +130,7 @@ def test_a_limit_is_kept_and_nothing_is_drafted_without_costs() -> None:
     assert chosen_k(controller, FORECAST[:3]) <= 3
     controller = Controller()
     assert chosen_k(controller, FORECAST) == 0
-    controller.calibrate(PassCosts(0, {}))
+    controller.costs.calibrate(PassCosts(0, {}))
     assert chosen_k(controller, FORECAST) == 0
 
 
@@ -217,7 +217,7 @@ def test_the_longer_draft_is_within_the_ledger_too() -> None:
     assert spent <= 1.02 * plain + LINEAR[1] + 0.3 * LONGEST
 
 
-def test_a_pass_that_is_slower_lagging_a_wider_one_is_charged_to_the_draft() -> None:
+def test_a_pass_that_is_slower_after_a_wider_one_is_charged_to_the_draft() -> None:
     """Else plain decoding looks slower than it is, and drafts that lose time seem to pay.
 
     llama.cpp rebuilds its graph whenever the width changes, which takes a tenth of a small model's pass.
@@ -239,7 +239,7 @@ def test_a_pass_that_is_slower_lagging_a_wider_one_is_charged_to_the_draft() -> 
         assert known(controller)[1] == pytest.approx(LINEAR[1], rel=0.01)
 
 
-def test_a_draft_has_to_earn_the_slower_pass_lagging_it_once() -> None:
+def test_a_draft_has_to_earn_the_slower_pass_after_it_once() -> None:
     """Else a single draft looks better than it is, and one right after another worse."""
     controller = calibrated(LINEAR)
     option = DraftOption("lookup", [1.08 * LINEAR[2] - 1.0])
@@ -280,7 +280,7 @@ def test_a_prompt_that_a_draft_model_read_is_earned_before_it_reads_another() ->
     assert controller.worth_syncing(option)
 
 
-def test_what_is_read_again_lagging_a_draft_is_part_of_its_price() -> None:
+def test_what_is_read_again_after_a_draft_is_part_of_its_price() -> None:
     """Where memory cannot be cut each rejection makes the next pass wider: drafts may lose by it."""
     gains = []
     for replayed in (0, 3, 12):
@@ -292,6 +292,6 @@ def test_what_is_read_again_lagging_a_draft_is_part_of_its_price() -> None:
             controller.observe(a_pass(0, 0, LINEAR[1]))
         choice = controller.choose([DraftOption("lookup", [0.8**position for position in range(1, 9)])])
         gains.append(choice.values[0].gain)
-        assert controller.measured[0].seconds[5] == pytest.approx(LINEAR[5], rel=0.01)
+        assert controller.costs.measured[0].seconds[5] == pytest.approx(LINEAR[5], rel=0.01)
     assert gains[0] > gains[1] + 0.1 > gains[2] + 0.2
     assert controller.reread_limit == 4

@@ -8,8 +8,8 @@ from statistics import mean
 
 import pytest
 
-from app.engine.control import LONGEST, WIDTHS, Controller, DraftOption
-from app.engine.costs import CostCurve, PassCosts, interpolated
+from app.engine.control import LONGEST, Controller, DraftOption
+from app.engine.costs import WIDTHS, CostCurve, PassCosts, interpolated
 from tests.engine.simulation import Machine, a_pass
 
 LINEAR = {width: 1.0 + 0.25 * (width - 1) for width in range(1, LONGEST + 2)}
@@ -39,7 +39,7 @@ def test_noise_never_prices_a_wide_pass_below_a_narrower_one() -> None:
         costs = curve(PassCosts(0, noisy))
         assert all(first <= second for first, second in pairwise([costs.plain / costs.scale, *costs.drafted]))
         controller = Controller()
-        controller.calibrate(PassCosts(0, noisy))
+        controller.costs.calibrate(PassCosts(0, noisy))
         forecast = [0.8**j for j in range(1, LONGEST + 1)]
         k = controller.choose([DraftOption("lookup", forecast)]).k
         # Only among what was measured can it be wrong.
@@ -106,7 +106,7 @@ def test_what_is_remembered_wrongly_is_forgotten() -> None:
     costs = CostCurve(LONGEST + 1)
     costs.remember([PassCosts(0, {1: 1.0, 2: 1.9, 8: 7.5, 17: 16.0})])
     costs.calibrate(PassCosts(0, {1: 1.0, 2: 1.1, 8: 1.9}))
-    assert costs.unmeasured(0, WIDTHS) == tuple(width for width in WIDTHS if width not in (2, 8))
+    assert costs.unmeasured(0) == tuple(width for width in WIDTHS if width not in (2, 8))
     agreeing = CostCurve(LONGEST + 1)
     agreeing.remember([PassCosts(0, {1: 2.0, 2: 2.4, 8: 4.0, 17: 6.0})])
     agreeing.calibrate(PassCosts(0, {1: 1.0, 2: 1.2, 8: 2.1}))
@@ -119,7 +119,7 @@ def test_a_first_plain_pass_that_was_held_up_is_soon_outweighed() -> None:
     machine = Machine({width: 0.01 * each for width, each in LINEAR.items()}, random.Random(0))
     controller.observe(a_pass(0, 0, 0.11))
     controller.observe(machine.make(0, 0))
-    assert controller.measured[0].seconds[1] == pytest.approx(0.01)
+    assert controller.costs.measured[0].seconds[1] == pytest.approx(0.01)
 
 
 def test_a_width_that_was_only_run_at_another_depth_costs_as_many_plain_passes_as_there() -> None:

@@ -59,7 +59,7 @@ class Unsteady(Controller):
 
     def __init__(self) -> None:
         super().__init__()
-        self.calibrate(PassCosts(0, {1: 1.0, 2: 1.0}))
+        self.costs.calibrate(PassCosts(0, {1: 1.0, 2: 1.0}))
 
     @property
     def min_chance(self) -> float:

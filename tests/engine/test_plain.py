@@ -20,13 +20,13 @@ def shown_over_true(simulated: Machine, tokens: int) -> float:
     """The speedup that is shown for a reply, over the true one."""
     rng = simulated.rng
     controller, estimator = Controller(), PlainEstimator()
-    controller.calibrate(PassCosts(0, COSTS))
+    controller.costs.calibrate(PassCosts(0, COSTS))
     odds, made, kept, seconds = 0.1, 0, 0, 0.0
     while kept < tokens:
         # What a chat is: prose, and copies in between.
         if rng.random() < 0.03:
             odds = rng.choice((0.1, 0.6, 0.8, 0.9, 0.97))
-        controller.set_depth(kept)
+        controller.costs.set_depth(kept)
         k = (
             controller.choose([DraftOption("lookup", [odds**j for j in range(1, LONGEST + 1)])]).k
             if made > 5

@@ -64,7 +64,7 @@ def test_the_ledgers_promise_holds_with_wrong_memories_on_a_machine_that_drifts(
         machine = Machine(costs, rng, drift=0.2, hiccups=0.3, noise=0.05, back=0.1)
         text, tokens = Text(rng), 0
         for number in range(250):
-            controller.set_depth(number)
+            controller.costs.set_depth(number)
             k = controller.choose([DraftOption("lookup", SURE, hit_streak=text.run)]).k
             accepted = text.accepted(k)
             controller.observe(machine.make(k, accepted))
@@ -76,7 +76,7 @@ def test_the_ledgers_promise_holds_with_wrong_memories_on_a_machine_that_drifts(
 def test_an_adversary_that_knows_the_rule_gains_little(costs: dict[int, float]) -> None:
     """It is right just until a draft is made in debt, and wrong with every token of it."""
     controller = Controller()
-    controller.calibrate(PassCosts(0, costs))
+    controller.costs.calibrate(PassCosts(0, costs))
     machine = Machine(costs, random.Random(1))
     run = tries = 0
     for number in range(20_000):
@@ -92,7 +92,7 @@ def test_an_adversary_that_knows_the_rule_gains_little(costs: dict[int, float]) 
 def test_credit_comes_back_where_a_repetition_is_evident(costs: dict[int, float]) -> None:
     """Lost otherwise: the whole gain of "repeat the code above", after one early rejection."""
     controller = Controller()
-    controller.calibrate(PassCosts(0, costs))
+    controller.costs.calibrate(PassCosts(0, costs))
     machine = Machine(costs, random.Random(1))
     run = 0
     while k := controller.choose([DraftOption("lookup", SURE)]).k:

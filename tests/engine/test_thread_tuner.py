@@ -113,7 +113,7 @@ def test_noise_and_hiccups_do_not_make_it_flap(widths: tuple[int, ...]) -> None:
 
 
 def test_a_reply_on_a_machine_that_is_quiet_again_soon_has_all_threads() -> None:
-    """Lost otherwise: the whole of a short reply, on half the machine, because the last one ran during a build."""
+    """Lost otherwise: the whole of a short reply, on half the machine, as a build ran during the last one."""
     choice = ThreadTuner((1, 2), Threads(2, 2))
     now, threads = 0.0, Threads(2, 2)
     for quiet in (False, True):
