@@ -36,7 +36,7 @@ def fallbacks(model: ModelSettings, context: ContextSettings) -> tuple[Fallback,
         Fallback("layouts of weights for this CPU", layouts, context),
         Fallback("flash attention", model, without_flash),
         Fallback("the GPU", on_cpu, context),
-        Fallback("all that makes it faster", replace(on_cpu, layouts="plain"), without_flash),
+        Fallback("any optimisation", replace(on_cpu, layouts="plain"), without_flash),
     )
 
 

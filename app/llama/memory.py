@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -87,11 +88,11 @@ class NativeSequence:
         return bool(read) and self.cut(length) and self.positions()[1] == length - 1
 
 
+@dataclass(slots=True, eq=False)
 class _Saved:
-    __slots__ = ("length", "role", "state")
-
-    def __init__(self, length: int, role: Role, state: State) -> None:
-        self.length, self.role, self.state = length, role, state
+    length: int
+    role: Role
+    state: State
 
 
 class CopiedMemory:
@@ -157,6 +158,12 @@ class CopiedMemory:
         """A pass failed, or other code has used the memory: go back to a copy."""
         CopiedMemory.rewind(self, len(self.tokens))
 
+    def _keep(self, length: int) -> list[int]:
+        """The memory now holds `length` tokens, none of which must be read again."""
+        self._forget(length)
+        del self.tokens[length:]
+        return []
+
     def _forget(self, length: int) -> None:
         """Drop copies that hold more than `length` tokens."""
         while self._saved and self._saved[-1].length > length:
@@ -196,9 +203,7 @@ class SnapshotMemory(CopiedMemory):
     def rewind(self, length: int) -> list[int]:
         fresh, self._fresh = self._fresh, 0
         if length and 0 < len(self.tokens) - length < fresh and self._native.cut(length):
-            self._forget(length)
-            del self.tokens[length:]
-            return []
+            return self._keep(length)
         return super().rewind(length)
 
     def recover(self) -> None:
@@ -229,9 +234,7 @@ class WindowMemory(CopiedMemory):
         first, _ = self._native.positions()
         whole = 0 <= first <= max(0, length - self._window + 1)
         if length and whole and self._native.cut(length) and self._native.positions()[1] == length - 1:
-            self._forget(length)
-            del self.tokens[length:]
-            return []
+            return self._keep(length)
         return super().rewind(length)
 
     def recover(self) -> None:
@@ -242,9 +245,6 @@ class WholeWindowMemory(WindowMemory):
     """Keeps all rows of the windowed layers, so that it needs no copies."""
 
     copies = False
-
-    def __init__(self, native: NativeSequence, window: int, capacity: int) -> None:
-        super().__init__(native, window, capacity)
 
     def save(self, role: Role) -> None:
         pass
