@@ -50,8 +50,6 @@ class BridgedDraft(ModelProposer):
         self._opening = opening
         self._target, self._own = TextVocabulary(target), TextVocabulary(own)
         self._translation = Translation(self._target, self._own, opening)
-        # The target's control token for each one that the model drafted.
-        self._controls: dict[int, int | None] = {}
 
     def fork(self) -> BridgedDraft:
         fork = super().fork()
@@ -149,13 +147,9 @@ class BridgedDraft(ModelProposer):
                 index += 1
             shares.append(math.prod(probabilities[before:index]))
         settled = found.settled
-        control = self._control(drafted[-1]) if ended and end == len(text) else None
+        control = None
+        if ended and end == len(text):
+            control = self._target.control(self._own.piece(drafted[-1], True))
         if control is not None and length == len(known):
             return _Guess([*tokens, control], [*shares, probabilities[-1]], settled + 1)
         return _Guess(tokens, shares, settled)
-
-    def _control(self, token: int) -> int | None:
-        """The target's control token with the same text, if any."""
-        if token not in self._controls:
-            self._controls[token] = self._target.control(self._own.piece(token, True))
-        return self._controls[token]

@@ -35,6 +35,7 @@ class TextVocabulary:
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
         self.piece = vocabulary.piece
+        self._controls: dict[bytes, int | None] = {}
         # Some vocabularies put a space before every text. Put a line break there, and remove both later.
         adds_space = self.joined(vocabulary.tokenise("a", False)) != b"a"
         self._break = vocabulary.tokenise("\n", False) if adds_space else []
@@ -55,10 +56,11 @@ class TextVocabulary:
 
     def control(self, text: bytes) -> int | None:
         """The control token with this text, or None."""
-        tokens = self._vocabulary.tokenise(text.decode("utf-8", "replace"), True) if text else []
-        if len(tokens) == 1 and not self.piece(tokens[0]) and self.piece(tokens[0], True) == text:
-            return tokens[0]
-        return None
+        if text not in self._controls:
+            tokens = self._vocabulary.tokenise(text.decode("utf-8", "replace"), True) if text else []
+            found = len(tokens) == 1 and not self.piece(tokens[0]) and self.piece(tokens[0], True) == text
+            self._controls[text] = tokens[0] if found else None
+        return self._controls[text]
 
 
 class Translation:
@@ -81,7 +83,6 @@ class Translation:
         self._history: list[int] = []
         # Borders of settled parts, as lengths of the history and of the translation.
         self._settled = [(0, len(self.tokens))]
-        self._controls: dict[int, int | None] = {}
 
     def begin(self, history: Sequence[int]) -> None:
         """Translate a history that may have nothing in common with the last one."""
@@ -149,9 +150,7 @@ class Translation:
         return count, self._ours.tokens(_decoded(data[: lengths[count - 1]])[0])
 
     def _control(self, token: int, first: bool) -> list[int]:
-        if token not in self._controls:
-            self._controls[token] = self._ours.control(self._theirs.piece(token, True))
-        own = self._controls[token]
+        own = self._ours.control(self._theirs.piece(token, True))
         return [] if own is None or (first and own == self._opening) else [own]
 
 

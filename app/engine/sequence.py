@@ -25,7 +25,7 @@ from proposers.off import Off
 
 
 @dataclass(slots=True)
-class Draft:
+class DraftedPass:
     """What a pass must verify, and how it was chosen.
 
     speculating: whether proposers were asked at all. reading_seconds: time that their models took to read
@@ -126,13 +126,15 @@ class Sequence:
                 dropped.append(self.drop(ProposerFault.of(proposer, fault)))
         return tuple(dropped)
 
-    def draft(self, controller: Controller, limit: int) -> Draft:
+    def draft(self, controller: Controller, limit: int) -> DraftedPass:
         """What the next pass must verify: at most `limit` drafted tokens."""
         history, proposers = self.history, self.proposers
         # Plain decoding must not pay for choosing among proposers.
         drafting = self.drafting
         speculating = drafting and (self.k is not None or controller.may_draft())
-        draft = Draft(proposers[0], speculating, pause="resting" if drafting and not speculating else None)
+        draft = DraftedPass(
+            proposers[0], speculating, pause="resting" if drafting and not speculating else None
+        )
         for each in proposers:
             try:
                 if each not in self._begun:
@@ -159,7 +161,7 @@ class Sequence:
             draft.proposer, draft.values, draft.pause = self.proposers[0], (), None
         return draft
 
-    def commit(self, draft: Draft, verified: Verified) -> int:
+    def commit(self, draft: DraftedPass, verified: Verified) -> int:
         """Take the tokens that a pass committed. Returns how many tokens the reply had before."""
         before = len(self.reply.tokens)
         self.reply.take(verified.committed, _origins(draft, verified))
@@ -188,7 +190,7 @@ class Sequence:
         self.proposers = left or (Off(),)
         return ProposerDropped(fault.proposer.name, fault.damaged, str(fault))
 
-    def _choose(self, draft: Draft, controller: Controller, limit: int) -> tuple[int, float]:
+    def _choose(self, draft: DraftedPass, controller: Controller, limit: int) -> tuple[int, float]:
         """Choose who drafts. Returns the most tokens to draft, and the confidence threshold to stop at."""
         proposers = self._begun
         if self.k is not None and len(proposers) == 1:
@@ -232,7 +234,7 @@ class Sequence:
         return seconds
 
 
-def _origins(draft: Draft, verified: Verified) -> list[str]:
+def _origins(draft: DraftedPass, verified: Verified) -> list[str]:
     """Where each committed token of a pass came from."""
     if not draft.proposal.tokens:
         return ["plain"]

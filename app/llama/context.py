@@ -23,7 +23,7 @@ from app.errors import SpecchatError
 from app.llama.batch import Batch, Tree
 from app.llama.candidates import Candidates, DeviceTopK
 from app.llama.chunks import ChunkSize
-from app.llama.memory import CopiedMemory, Role, memory_for
+from app.llama.memory import CopiedMemory, CopyRole, memory_for
 from app.llama.model import MemoryShort, Model, memory_was_short
 from app.llama.native import NativeOwner, array_at, native_log
 from app.llama.parameters import MAX_ROWS, context_parameters
@@ -317,12 +317,12 @@ class Context(NativeOwner):
     def checkpoint(self) -> None:
         """Passes made from here will be rolled back: if rows cannot be cut, save a copy for that."""
         if self._rewinder is not None:
-            self._rewinder.save(Role.MARK)
+            self._rewinder.save(CopyRole.MARK)
 
     def keep(self) -> None:
         """A later prompt is likely to begin with these tokens: if rows cannot be cut, keep a copy."""
         if self._rewinder is not None:
-            self._rewinder.save(Role.TURN)
+            self._rewinder.save(CopyRole.TURN)
 
     def recover(self) -> None:
         """A pass failed, or other code has used llama.cpp's memory: keep only what is certainly right, which

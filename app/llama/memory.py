@@ -39,7 +39,7 @@ _PARTIAL = llama_cpp.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY
 State = NDArray[np.uint8]
 
 
-class Role(IntEnum):
+class CopyRole(IntEnum):
     """What a copy is for. The greater role wins where two copies have the same length."""
 
     PASS = 0
@@ -91,7 +91,7 @@ class NativeSequence:
 @dataclass(slots=True, eq=False)
 class _Saved:
     length: int
-    role: Role
+    role: CopyRole
     state: State
 
 
@@ -119,13 +119,13 @@ class CopiedMemory:
 
     def prepare(self, width: int) -> None:
         """A pass of `width` tokens follows, which may be rolled back or fail."""
-        self.save(Role.PASS)
+        self.save(CopyRole.PASS)
 
     def decoded(self, tokens: Sequence[int]) -> None:
         """A pass has added these tokens to the memory."""
         self.tokens += tokens
 
-    def save(self, role: Role) -> None:
+    def save(self, role: CopyRole) -> None:
         """Keep a copy of the memory, so that `rewind` can return to it. Without memory for one, `rewind` must
         go further back."""
         length = len(self.tokens)
@@ -169,10 +169,10 @@ class CopiedMemory:
         while self._saved and self._saved[-1].length > length:
             self._saved.pop()
 
-    def _drop(self, role: Role) -> None:
+    def _drop(self, role: CopyRole) -> None:
         """Make room for one more copy of this role."""
         held = [saved for saved in self._saved if saved.role == role]
-        if role == Role.TURN:
+        if role == CopyRole.TURN:
             size = sum(len(saved.state) for saved in held)
             room = MOST_TURN_BYTES * len(held) // max(1, size)
             held = held[: max(0, len(held) + 1 - max(LEAST_TURNS, min(MOST_TURNS, room)))]
@@ -225,9 +225,9 @@ class WindowMemory(CopiedMemory):
         if width > self._spare:
             super().prepare(width)
 
-    def save(self, role: Role) -> None:
+    def save(self, role: CopyRole) -> None:
         # Drafts are shorter than the spare rows.
-        if role != Role.MARK:
+        if role != CopyRole.MARK:
             super().save(role)
 
     def rewind(self, length: int) -> list[int]:
@@ -246,7 +246,7 @@ class WholeWindowMemory(WindowMemory):
 
     copies = False
 
-    def save(self, role: Role) -> None:
+    def save(self, role: CopyRole) -> None:
         pass
 
 
