@@ -17,7 +17,7 @@ from app.config.values import CacheType, FlashAttention, Settings
 from app.engine.settings import LONGEST_DRAFT
 from app.errors import OutputError, SpecchatError, UsageError
 from app.streams import ReaderLeft, take_streams
-from proposers.registry import KINDS
+from proposers.registry import PROPOSERS
 
 # Each command's module, loaded when it is called; it has a `main` that takes the arguments.
 _COMMANDS = {
@@ -177,10 +177,10 @@ def _parser() -> argparse.ArgumentParser:
 
     speculation = parser.add_argument_group("speculation")
     add = speculation.add_argument
-    names = "; ".join(f"{kind.name}: {kind.summary}" for kind in KINDS.values())
+    names = "; ".join(f"{kind.name}: {kind.summary}" for kind in PROPOSERS.values())
     add(
         "--proposer",
-        choices=("auto", *KINDS),
+        choices=("auto", *PROPOSERS),
         help=f"{names}; auto: for each pass the one that brings most (default)",
     )
     add("--k", type=_draft_length, metavar="N|auto", help="tokens to draft a pass (default: auto)")

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 HOPS = 32
-"""States that one extension marks. Few texts but looping ones have more; replays draft alike from 8 on."""
+"""States that one extension marks. Only looping texts have more; in replays 8 already draft the same."""
 
 ROOT = 0
 
@@ -19,8 +19,8 @@ ROOT = 0
 class Match(NamedTuple):
     """A suffix of `length` tokens that occurred earlier.
 
-    end: position after its latest earlier occurrence, which is where a copy starts; it may overlap the
-    suffix, as in periodic text. occurrences: the earlier ones.
+    end: position after its latest earlier occurrence, where a copy starts; the occurrence may overlap the
+    suffix, as in periodic text. occurrences: how many earlier ones there are.
     """
 
     length: int
@@ -34,20 +34,19 @@ NO_MATCH = Match(0, 0, 0)
 class SuffixAutomaton:
     """The substrings of a growing text, in at most 2n states for n tokens.
 
-    match: the longest suffix of the text that occurred earlier; NO_MATCH behind a token never seen.
+    match: the longest suffix of the text that occurred earlier; NO_MATCH after a token never seen before.
 
-    `extend` takes amortised O(1), apart from the edges that a clone copies (few: a state that is cloned
-    was seen in one context until then).
+    `extend` takes amortised O(1), not counting the edges that a clone copies (few: until it is cloned, a
+    state has been seen in one context only).
 
     Match lengths are exact. Occurrences need care, because a new token ends one more occurrence of
-    *every* suffix, and there may be n of them. An extension therefore marks the repeated suffixes of
-    the HOPS longest states only. So `end` always is a true earlier occurrence, and it is the latest,
-    and the counts are exact, unless the string also ended as the tail of more than HOPS nested longer
-    repeats, as it does deep inside "la la la …". Such occurrences are overlooked: the end is then an
-    older one and the counts are smaller.
+    *every* suffix, and there may be n of them. An extension therefore marks only the repeated suffixes of
+    the HOPS longest states. So `end` is always a true earlier occurrence. It is the latest, and the counts
+    are exact, unless the string also ended as the tail of more than HOPS nested longer repeats, as deep
+    inside "la la la …". Such occurrences are missed: the end is then an older one, and the counts are lower.
 
-    Layout: a list a field, indexed by state, and one dictionary of edges a state. Keeping the first
-    edge out of the dictionary is no faster; it would save over half of the roughly 600 bytes a token.
+    Layout: one list per field, indexed by state, and one dictionary of edges per state. Storing the first
+    edge outside the dictionary is no faster, but would save over half of the roughly 600 bytes a token.
     """
 
     __slots__ = ("_count", "_end", "_last", "_length", "_link", "_next", "match", "tokens")
@@ -80,9 +79,9 @@ class SuffixAutomaton:
         self._mark(link[new])
 
     def _split(self, state: int, parent: int, token: int) -> int:
-        """Give the strings of `state` that reach it by `parent` and `token` a state of their own.
+        """Clone `state` for those of its strings that reach it through `parent` and `token`.
 
-        Until now they ended where the longer ones end, so the clone inherits end and count.
+        So far they ended wherever the longer ones end, so the clone inherits end and count.
         """
         edges, link = self._next, self._link
         length = self._length[parent] + 1
@@ -94,9 +93,10 @@ class SuffixAutomaton:
         return clone
 
     def _mark(self, state: int) -> None:
-        """Record that the suffixes of `state` and of the states it links to end here once more."""
+        """Record one more occurrence, ending here, of the suffixes of `state` and of the states it links
+        to."""
         end, count, link, here = self._end, self._count, self._link, len(self.tokens)
-        # Before they are overwritten: the match must be the occurrence before this one.
+        # Read before the loop overwrites them: the match is the occurrence before this one.
         self.match = NO_MATCH if state == ROOT else Match(self._length[state], end[state], count[state])
         for _ in range(HOPS):
             if state == ROOT:

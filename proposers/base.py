@@ -1,8 +1,8 @@
-"""The contract of a proposer: guess the next tokens, watch what the target made of them.
+"""The contract of a proposer: guess the next tokens, then see which of them the target accepted.
 
-A proposer works on `history`, the committed tokens of prompt and reply, which it only reads. It
-never sees the target. What it needs of a model of its own is the small protocol `DraftModel`; what
-it needs of the reply's sampling settings is `RowSampler`. Both are handed in.
+A proposer works on `history`, the committed tokens of prompt and reply, which it only reads. It never sees
+the target. What it needs of a model of its own is the small protocol `DraftModel`, and what it needs of the
+reply's sampling settings is `RowSampler`. Both are passed in.
 """
 
 from __future__ import annotations
@@ -13,14 +13,15 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
+    from numpy.random import Generator
     from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """One position's distribution on its support.
+    """The distribution of one position, on its support.
 
-    tokens: (m,) int64, in an order that the logits alone decide.
+    tokens: (m,) int64, in an order that depends on the logits alone.
     probabilities: (m,) float64, not negative, summing to 1.
     """
 
@@ -32,10 +33,10 @@ class Distribution:
 class Proposal:
     """Drafted tokens: a chain, or a tree.
 
-    q holds, for each token, the distribution that it was drawn from. None says that the guess is
-    deterministic: q is 1 at the token, and no distribution is built.
-    parents: None for a chain. Of a tree's tokens, the index of the one that each follows, smaller than its
-    own, or -1 for the history's last. Tokens with the same parent differ, and q is None.
+    q: for each token, the distribution it was drawn from. None means that the guess is deterministic: q is 1
+    at the token, and no distribution is built.
+    parents: None for a chain. For a tree, the index of each token's parent, always smaller than the token's
+    own, or -1 for the last token of the history. Tokens with the same parent differ, and q is None.
     """
 
     tokens: tuple[int, ...] = ()
@@ -47,7 +48,7 @@ NOTHING = Proposal()
 
 
 class NoDraft(Exception):
-    """A proposer's own model computes nothing that could be proposed."""
+    """The logits of a proposer's own model cannot be used."""
 
 
 class RowSampler(Protocol):
@@ -66,8 +67,8 @@ class RowSampler(Protocol):
         """The distributions of consecutive rows (n, V); the last follows history + drafted,
         the one before it history + drafted[:-1], and so on."""
 
-    def draw(self, distribution: Distribution, rng: np.random.Generator) -> int:
-        """A token of a distribution, with one uniform of the generator."""
+    def draw(self, distribution: Distribution, rng: Generator) -> int:
+        """A token of a distribution, drawn with one uniform from the generator."""
 
 
 class DraftModel(Protocol):
@@ -75,7 +76,7 @@ class DraftModel(Protocol):
 
     @property
     def capacity(self) -> int:
-        """Tokens that the cache can hold."""
+        """Number of tokens the cache can hold."""
 
     @property
     def seconds(self) -> float:
@@ -83,7 +84,7 @@ class DraftModel(Protocol):
 
     @property
     def length(self) -> int:
-        """Tokens in the cache."""
+        """Number of tokens in the cache."""
 
     def forward(self, tokens: Sequence[int], rows: int = 1) -> NDArray[np.float32]:
         """Append tokens to the cache; logits (rows, V) after the last `rows` of them.
@@ -92,100 +93,92 @@ class DraftModel(Protocol):
         """
 
     def rollback(self, length: int) -> None:
-        """Keep the first `length` tokens of the cache only."""
+        """Keep only the first `length` tokens of the cache."""
 
     def checkpoint(self) -> None:
-        """What is appended next will be rolled back, to here or behind."""
+        """Tokens appended from now on will be rolled back, to this length or a greater one."""
 
 
 class Proposer:
-    """Guesses tokens. Every method may be called between any two passes, for any history.
+    """Guesses tokens. Every method may be called between any two passes, with any history.
 
-    What stands here is a proposer without a model that learns nothing and drafts nothing.
+    The defaults describe a proposer that has no model, learns nothing and drafts nothing.
+
+    name: as in the registry, shown as the origin of accepted tokens. stops_early: whether it drafts token by
+    token and obeys the confidence threshold. hit_streak: how many of the last tokens, in a row, its guesses
+    would have got right, whether or not they were used; 0 where guessing costs time. needs_hidden: whether
+    `observe` must be given the target's hidden states, which the target's context must have been made with.
     """
 
-    @property
-    def name(self) -> str:
-        """The registry's name, shown as the origin of accepted tokens."""
-        raise NotImplementedError
+    name: str
+    stops_early: bool = False
+    hit_streak: int = 0
+    needs_hidden: bool = False
 
     @property
     def model_seconds(self) -> float:
         """Time spent in a model of its own so far; 0.0 without one."""
         return 0.0
 
-    @property
-    def stops_early(self) -> bool:
-        """Whether it drafts token by token and heeds the confidence threshold."""
-        return False
-
-    @property
-    def hit_streak(self) -> int:
-        """How many of the last tokens its guesses would have had right, in a row, whether or not they were
-        sent; 0 where guessing costs time."""
-        return 0
-
-    @property
-    def needs_hidden(self) -> bool:
-        """Whether `observe` is to be given the target's hidden states. The target's context must have been
-        made with them."""
-        return False
-
-    def twin(self) -> Proposer:
-        """Another one for a reply of its own, which has learned what this one has; a model they share.
-        Whichever is used after the other is told so by `resume`."""
+    def fork(self) -> Proposer:
+        """A proposer for another reply. It starts with what this one has learned and shares its model.
+        `resume` must be called on the one that is used after the other."""
         return self
 
     def resume(self, history: Sequence[int]) -> None:
-        """Go on where it was, at `history`, the one seen last, after a twin may have used the model."""
+        """Continue at `history`, the last one it saw, after a fork may have used the model."""
 
     @property
     def acceptance_state(self) -> tuple[float, ...]:
-        """What its acceptance model has learned, for `restore_acceptance` of a later run."""
+        """What its acceptance model has learned, for `restore_acceptance` in a later run."""
         return ()
 
     def restore_acceptance(self, state: Sequence[float]) -> bool:
-        """Start from what was learned earlier; False, and nothing changes, where that makes no sense."""
+        """Start from what an earlier run learned. Returns False and changes nothing if it is invalid."""
         return not state
 
     def begin(self, history: Sequence[int]) -> None:
-        """Another reply begins, behind a history that may differ in any way from the last one seen. A
-        model of its own reads nothing yet."""
+        """A new reply begins, with a history that may have nothing in common with the last one. A model of
+        its own reads nothing yet."""
 
     def lag(self, history: Sequence[int]) -> int:
-        """Tokens that a model of its own would read before its next draft, beyond the one that any draft
-        begins with; 0 without a model."""
+        """Number of tokens a model of its own must read before its next draft, not counting the last one,
+        with which every draft begins; 0 without a model."""
         return 0
 
     def sync(self, history: Sequence[int]) -> None:
-        """Read those tokens now. `history` is the one seen last."""
+        """Read those tokens now. `history` is the last one it saw."""
 
     def forecast(self, history: Sequence[int], limit: int, least: float = 0.0) -> Sequence[float]:
-        """The chances that the first 1, 2, … tokens of a proposal for `history` are all accepted, by
-        what was seen so far; at most `limit`, fewer where it would propose fewer. It may be () where the
-        first of them is below `least`."""
+        """The chances that the first 1, 2, … tokens of a proposal for `history` are all accepted, judging by
+        what it has seen. At most `limit` of them, fewer if it would propose fewer. It may return () if the
+        first is below `least`."""
         return ()
 
     def propose(
-        self,
-        history: Sequence[int],
-        limit: int,
-        sampler: RowSampler,
-        rng: np.random.Generator,
-        threshold: float = 0.0,
+        self, history: Sequence[int], limit: int, sampler: RowSampler, rng: Generator, threshold: float = 0.0
     ) -> Proposal:
-        """At most `limit` (≥ 1) tokens that may follow. `history` extends the one seen last.
+        """At most `limit` (≥ 1) tokens that may come next. `history` extends the last one it saw.
 
-        threshold: where each token costs time, none is added once the chance that all so far are accepted
-        is below this. Only what precedes a token may hold it back, which keeps the output distribution.
+        threshold: where each token costs time, drafting stops once the chance that all tokens so far are
+        accepted is below this. Whether to stop may depend only on tokens already drafted, or the output
+        distribution would change.
         """
         return NOTHING
 
     def observe(self, history: Sequence[int], hidden: NDArray[np.float32] | None = None) -> None:
-        """Passes have committed tokens: `history` is what stands, rejected drafts are gone. Called before the
-        next proposal is asked for, and at the end of a reply.
+        """Passes have committed tokens; `history` no longer holds rejected drafts. Called before the next
+        proposal is asked for, and at the end of a reply.
 
-        hidden: to those that need it, behind each pass: the target's final hidden states (n, width) of the
-        n tokens before the history's last, which has not been through the target. A view that the next pass
-        overwrites.
+        hidden: only for proposers that need it, after each pass: the target's final hidden states (n, width)
+        for the n tokens before the last of the history, which the target has not read yet. A view that the
+        next pass overwrites.
         """
+
+
+def common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
+    """Length of the longest common prefix."""
+    for index, (one, other) in enumerate(zip(first, second, strict=False)):
+        if one != other:
+            return index
+    return min(len(first), len(second))

@@ -1,7 +1,7 @@
-"""How likely a draft model's token is to be accepted, given how sure the model was of it.
+"""How likely a draft model's token is to be accepted, given the probability that the model gave it.
 
-One table by the model's own probability, corrected by how it did of late. Each token that the target
-judged takes it one step of a logistic regression further.
+A table of log odds by that probability, corrected by recent acceptance. Each token that the target judged is
+one step of a logistic regression.
 """
 
 from __future__ import annotations
@@ -10,18 +10,16 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 
-# The model's own probability at which a new cell begins, and a first guess for each cell.
+# Probabilities at which a new cell begins, and a first guess of acceptance for each cell.
 _EDGES = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 _GUESSES = (0.2, 0.3, 0.4, 0.45, 0.5, 0.55, 0.65, 0.7, 0.8, 0.85, 0.9, 0.95, 0.97)
 _STEP = 0.08
-# How fast the rate of late forgets, where it starts, and how much it weighs at first.
+# The recent acceptance rate: how fast it forgets, where it starts, and its first weight.
 _FORGET, _RATE, _TRUST = 0.05, 0.7, 1.0
-# No weight goes further: what was learned wrongly can be unlearned within a reply.
-_LIMIT = 6.0
 
 
 class Confidence:
-    """P(a drafted token is accepted), given the draft model's own probability of it."""
+    """P(a drafted token is accepted), given the draft model's probability of it."""
 
     SIZE = len(_GUESSES) + 1
 
@@ -31,19 +29,20 @@ class Confidence:
         self._rate = _RATE
 
     def restart(self) -> None:
-        """Another reply begins: how the last one went is no news for it."""
+        """A new reply begins: how the last one went says nothing about it."""
         self._rate = _RATE
 
-    def chance(self, own: float) -> float:
-        """own: the model's probability of the token."""
-        return 1 / (1 + math.exp(-self._score(own)))
+    def chance(self, probability: float) -> float:
+        """The chance that a token is accepted to which the model gave this probability."""
+        score = self._cells[bisect_right(_EDGES, probability)] + self._trust * (self._rate - _RATE)
+        return 1 / (1 + math.exp(-score))
 
-    def learn(self, own: float, accepted: bool) -> None:
-        """The target judged a token."""
-        step = _STEP * (accepted - self.chance(own))
-        cell = bisect_right(_EDGES, own)
-        self._trust = _within(self._trust + step * (self._rate - _RATE))
-        self._cells[cell] = _within(self._cells[cell] + step)
+    def learn(self, probability: float, accepted: bool) -> None:
+        """The target accepted a token, or not."""
+        step = _STEP * (accepted - self.chance(probability))
+        cell = bisect_right(_EDGES, probability)
+        self._trust = bounded(self._trust + step * (self._rate - _RATE))
+        self._cells[cell] = bounded(self._cells[cell] + step)
         self._rate += _FORGET * (accepted - self._rate)
 
     @property
@@ -52,16 +51,14 @@ class Confidence:
         return (*self._cells, self._trust)
 
     def restore_acceptance(self, state: Sequence[float]) -> bool:
-        """Start from what was learned earlier; False, and nothing changes, where it makes no sense."""
+        """Start from what an earlier run learned. Returns False and changes nothing if it is invalid."""
         if len(state) != self.SIZE or not all(math.isfinite(each) for each in state):
             return False
-        *cells, trust = map(_within, state)
+        *cells, trust = map(bounded, state)
         self._cells, self._trust = cells, trust
         return True
 
-    def _score(self, own: float) -> float:
-        return self._cells[bisect_right(_EDGES, own)] + self._trust * (self._rate - _RATE)
 
-
-def _within(weight: float) -> float:
-    return max(-_LIMIT, min(weight, _LIMIT))
+def bounded(weight: float) -> float:
+    """A weight within ±6, so that what was learned wrongly can be unlearned within a reply."""
+    return weight if -6.0 < weight < 6.0 else math.copysign(6.0, weight)

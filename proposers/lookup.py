@@ -1,18 +1,18 @@
-"""Lookup: what followed the last time that the text ended like this follows again.
+"""Lookup: guess that the text continues as it did the last time it ended like this.
 
-The guess copies what came after the latest earlier occurrence of the longest repeated suffix
-(SAM-Decoding 2024). Replayed over greedy replies, following the most counted continuation instead, or
-choosing the match length by expected acceptance (SuffixDecoding), accepts under half a per cent more: a
-longest match has mostly been continued in one way only. So the copy stays a copy, and the counts are
-told beside it, to whoever decides how much of the guess is worth verifying.
+The guess copies what came after the latest earlier occurrence of the longest repeated suffix (SAM-Decoding
+2024). In replays of greedy replies, the most frequent continuation, or a match length chosen by expected
+acceptance (SuffixDecoding), gets less than half a per cent more accepted: a longest match has mostly been
+continued in one way only. So the guess stays a plain copy, and its features go into the forecast of how much
+of it is worth verifying.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
 from proposers.acceptance import CopyAcceptance
@@ -20,47 +20,33 @@ from proposers.automaton import Match, SuffixAutomaton
 from proposers.base import NOTHING, Proposal, Proposer, RowSampler
 
 GUARD = 16
-"""Tokens before the new ones that are compared at each step, to notice a history that was cut."""
-
-
-@dataclass(frozen=True, slots=True)
-class LookupSettings:
-    """minimum: tokens that must match before anything is drafted, at least 1.
-
-    One is right where the forecast decides: in prose a single matched token is worth nothing and that is
-    learned at once; among names and numbers that occur once it is worth as much as ten.
-    """
-
-    minimum: int = 1
-
-    def __post_init__(self) -> None:
-        if self.minimum < 1:
-            raise ValueError("The minimum match of lookup has to be at least 1 token.")
+"""Tokens before the new ones that each step compares, to notice a history that was cut."""
 
 
 class Lookup(Proposer):
     """A proposer without a model: an index of the history, grown token by token.
 
-    A step costs amortised O(1) a new token and O(limit) a proposal, whatever the length of the history.
+    A step costs amortised O(1) a new token and O(limit) a proposal, whatever the length of the history. A
+    match of one token is enough, as the forecast decides what is drafted: in prose a single matching token is
+    worth nothing, which is learned at once; among names and numbers that occur once, it is worth as much as
+    ten.
     """
 
     name = "lookup"
-    hit_streak = 0
 
-    def __init__(self, settings: LookupSettings | None = None) -> None:
-        self._settings = settings or LookupSettings()
+    def __init__(self) -> None:
         self._index = SuffixAutomaton()
         self.acceptance = CopyAcceptance()
         self._prompt = 0
 
-    def twin(self) -> Lookup:
-        twin = Lookup(self._settings)
-        twin.restore_acceptance(self.acceptance_state)
-        return twin
+    def fork(self) -> Lookup:
+        fork = Lookup()
+        fork.restore_acceptance(self.acceptance_state)
+        return fork
 
     @property
     def match(self) -> Match:
-        """What a copy would be taken from now."""
+        """The match that a copy would be taken from now."""
         return self._index.match
 
     @property
@@ -71,7 +57,7 @@ class Lookup(Proposer):
         return self.acceptance.restore_acceptance(state)
 
     def begin(self, history: Sequence[int]) -> None:
-        """Extend the index when the history continues it, else build it anew, O(len(history))."""
+        """Extend the index if the history continues it, else rebuild it: O(len(history))."""
         indexed = self._index.tokens
         if list(history[: len(indexed)]) != indexed:
             self._index = SuffixAutomaton()
@@ -82,35 +68,29 @@ class Lookup(Proposer):
         self.acceptance.restart()
 
     def forecast(self, history: Sequence[int], limit: int, least: float = 0.0) -> Sequence[float]:
-        """The chances that the first 1, 2, … `limit` tokens of the copy are all accepted."""
         if len(history) != len(self._index.tokens):
             self.observe(history)
         match = self._index.match
-        if match.length < self._settings.minimum or limit < 1:
+        if match.length == 0 or limit < 1:
             return ()
         return self.acceptance.survival(match, match.end >= self._prompt, limit, least)
 
     def propose(
-        self,
-        history: Sequence[int],
-        limit: int,
-        sampler: RowSampler,
-        rng: np.random.Generator,
-        threshold: float = 0.0,
+        self, history: Sequence[int], limit: int, sampler: RowSampler, rng: Generator, threshold: float = 0.0
     ) -> Proposal:
-        """At most `limit` tokens copied from after the latest occurrence; deterministic, so q is None."""
+        """Tokens copied from after the latest occurrence; deterministic, so q is None."""
         self.observe(history)
         match = self._index.match
-        if match.length < self._settings.minimum or limit < 1:
+        if match.length == 0 or limit < 1:
             return NOTHING
-        # A copy that reaches the end of the history goes on with itself: the text is periodic there.
+        # A copy that reaches the end of the history repeats itself: the text is periodic there.
         copied = self._index.tokens[match.end : match.end + limit]
         while len(copied) < limit:
             copied += copied[: limit - len(copied)]
         return Proposal(tuple(copied))
 
     def observe(self, history: Sequence[int], hidden: NDArray[np.float32] | None = None) -> None:
-        """Index the tokens that are new, and see which of them a copy would have had right."""
+        """Index the new tokens, and learn which of them a copy would have got right."""
         index = self._index
         tokens = index.tokens
         end = len(tokens)

@@ -1,6 +1,6 @@
-"""The proposers by name. A new one is a file beside this and an entry here; nothing else knows them.
+"""The proposers by name. A new one is a file in this folder and an entry here; nothing else lists them.
 
-Each is loaded when it is built: a command line and a screen ask for names alone, and numpy takes a while.
+Each is imported when it is built: the command line and the screen need only names, and numpy loads slowly.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from proposers.base import DraftModel, Proposer
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ProposerKind:
     """A proposer that can be chosen.
 
-    model says what `build` must be given: nothing, a second model that shares the target's
-    vocabulary, or a copy of the target without some of its layers.
+    model: what `build` needs: nothing, a second model that shares the target's vocabulary, or a copy of the
+    target without some of its layers.
     """
 
     name: str
@@ -49,12 +49,10 @@ def _with_model(name: str) -> Callable[[DraftModel | None], Proposer]:
     return build
 
 
-KINDS: dict[str, Kind] = {
-    kind.name: kind
-    for kind in (
-        Kind("off", "plain decoding, one token a pass", "none", _off),
-        Kind("lookup", "copies what followed the same words earlier in the chat", "none", _lookup),
-        Kind("draft", "a smaller model with the same vocabulary guesses", "draft", _with_model("draft")),
-        Kind("skip", "the model itself without some of its layers guesses", "skip", _with_model("skip")),
-    )
-}
+_ALL = (
+    ProposerKind("off", "plain decoding, one token a pass", "none", _off),
+    ProposerKind("lookup", "copies what followed the same words earlier in the chat", "none", _lookup),
+    ProposerKind("draft", "a smaller model with the same vocabulary guesses", "draft", _with_model("draft")),
+    ProposerKind("skip", "the model without some of its layers guesses", "skip", _with_model("skip")),
+)
+PROPOSERS = {kind.name: kind for kind in _ALL}

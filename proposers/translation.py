@@ -1,7 +1,7 @@
-"""Between two vocabularies: a history in another model's tokens, and that model's text in the history's.
+"""Translation between vocabularies: the history into a draft model's tokens, and the draft back.
 
-Both ways go through text, and a text that is cut somewhere need not be tokenised as the whole would be.
-So a part is only settled at a border that both vocabularies have, and what may still change is done anew.
+Both go through text, and a part of a text may be tokenised differently from the whole. So a part is only
+settled where both vocabularies have a token border, and what may still change is translated again.
 """
 
 from __future__ import annotations
@@ -11,38 +11,41 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import NamedTuple, Protocol
 
-# Tokens of the history that are translated together, and how many of them may still change.
+from proposers.base import common_prefix
+
+# Tokens of the history that are translated at a time, and how many at their end may still change.
 _WINDOW, _UNSETTLED = 32, 16
-# Tokens at the history's end whose text says how what follows it is tokenised.
+# Tokens at the end of the history whose text influences how the text after it is tokenised.
 _TAIL = 8
 
 
 class Vocabulary(Protocol):
-    """A model's text and tokens."""
+    """A model's tokeniser."""
 
     def piece(self, token: int, special: bool = False) -> bytes:
-        """The bytes that a token stands for; control tokens give b"" unless `special`."""
+        """The bytes of a token; b"" for control tokens unless `special`."""
 
     def tokenise(self, text: str, special: bool = True) -> list[int]:
-        """Tokens of a text; control tokens spelt in it are parsed as such if `special`."""
+        """Tokens of a text. special: control tokens spelled out in it are recognised."""
 
 
-class Words:
-    """A vocabulary, for text that goes on after other text."""
+class TextVocabulary:
+    """A vocabulary for plain text that continues other text."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self._vocabulary = vocabulary
         self.piece = vocabulary.piece
-        # Some vocabularies put a space before every text. A line break takes it, and is taken away again.
+        self._controls: dict[bytes, int | None] = {}
+        # Some vocabularies put a space before every text. Put a line break there, and remove both later.
         adds_space = self.joined(vocabulary.tokenise("a", False)) != b"a"
         self._break = vocabulary.tokenise("\n", False) if adds_space else []
 
     def joined(self, tokens: Sequence[int]) -> bytes:
-        """The bytes of tokens one after the other; of control tokens, none."""
+        """The bytes of tokens, joined; control tokens have none."""
         return b"".join(map(self.piece, tokens))
 
     def tokens(self, text: str) -> list[int]:
-        """Tokens of a text; what looks like a control token in it is text."""
+        """Tokens of a text; whatever looks like a control token is text."""
         if not text:
             return []
         if self._break:
@@ -52,49 +55,49 @@ class Words:
         return self._vocabulary.tokenise(text, False)
 
     def control(self, text: bytes) -> int | None:
-        """The control token of that text, None where there is none."""
-        tokens = self._vocabulary.tokenise(text.decode("utf-8", "replace"), True) if text else []
-        if len(tokens) == 1 and not self.piece(tokens[0]) and self.piece(tokens[0], True) == text:
-            return tokens[0]
-        return None
+        """The control token with this text, or None."""
+        if text not in self._controls:
+            tokens = self._vocabulary.tokenise(text.decode("utf-8", "replace"), True) if text else []
+            found = len(tokens) == 1 and not self.piece(tokens[0]) and self.piece(tokens[0], True) == text
+            self._controls[text] = tokens[0] if found else None
+        return self._controls[text]
 
 
 class Translation:
-    """The history's text in another model's tokens, kept up as the history grows and is cut.
+    """The history's text in another model's tokens, kept up to date as the history grows and shrinks.
 
-    Control tokens are taken over where the other vocabulary has one of the same text, else left out.
-    opening: what the other model expects before every text, if anything.
+    A control token becomes the other vocabulary's token with the same text, or is left out.
+    opening: the token that the other model expects before every text, if any.
     """
 
-    def __init__(self, theirs: Words, ours: Words, opening: int | None = None) -> None:
-        """theirs: the vocabulary of the history; ours: of the translation."""
+    def __init__(self, theirs: TextVocabulary, ours: TextVocabulary, opening: int | None = None) -> None:
+        """theirs: the vocabulary of the history; ours: that of the translation."""
         self._theirs = theirs
         self._ours = ours
         self._opening = opening
         self.tokens: list[int] = [] if opening is None else [opening]
         # The first bytes of a character at the history's end; the translation ends before them.
         self.unfinished = b""
-        # The last text of the history, `unfinished` included; nothing right behind a control token.
+        # The end of the history's text, `unfinished` included; empty right after a control token.
         self.tail = b""
         self._history: list[int] = []
-        # Where parts are settled, as lengths of the history and of the translation.
+        # Borders of settled parts, as lengths of the history and of the translation.
         self._settled = [(0, len(self.tokens))]
-        self._controls: dict[int, int | None] = {}
 
     def begin(self, history: Sequence[int]) -> None:
-        """Translate a history that may differ in any way from the last one."""
-        self._resume(history, _common_prefix(self._history, history))
+        """Translate a history that may have nothing in common with the last one."""
+        self._resume(history, common_prefix(self._history, history))
 
-    def follow(self, history: Sequence[int]) -> int:
-        """Translate a history that differs from the last one behind the last settled border only, or is
-        cut. Returns how many tokens at the translation's head are certainly those of before."""
+    def update(self, history: Sequence[int]) -> int:
+        """Translate a history that is shorter than the last one, or differs from it only after the last
+        settled border. Returns how many tokens of the translation are certainly unchanged."""
         start = self._settled[-1][0]
         if len(history) == len(self._history) and list(history[start:]) == self._history[start:]:
             return len(self.tokens)
         return self._resume(history, min(start, len(history)))
 
     def _resume(self, history: Sequence[int], same: int) -> int:
-        # The last token is always translated anew: its text is the tail.
+        # The last token is always translated again, since its text belongs to the tail.
         while self._settled[-1][0] > max(0, min(same, len(history) - 1)):
             self._settled.pop()
         start, kept = self._settled[-1]
@@ -106,7 +109,7 @@ class Translation:
         return kept
 
     def _advance(self, start: int) -> int:
-        """Translate some tokens of the history; how many."""
+        """Translate some tokens of the history, and return how many."""
         window = self._history[start : start + _WINDOW]
         pieces = [self._theirs.piece(token) for token in window]
         if b"" in pieces:
@@ -129,12 +132,12 @@ class Translation:
         return count
 
     def _split(self, pieces: Sequence[bytes], data: bytes) -> tuple[int, list[int]]:
-        """How many tokens of a window can be settled, and their translation."""
+        """How many tokens of a window can be settled, with their translation."""
         text, unfinished = _decoded(data)
         tokens = self._ours.tokens(text)
         most = _WINDOW - _UNSETTLED
         lengths = list(accumulate(map(len, pieces[:most])))
-        # No part begins inside a character.
+        # A part must not begin inside a character.
         whole = [count for count in range(most, 0, -1) if data[lengths[count - 1]] & 0xC0 != 0x80]
         if self._ours.joined(tokens) + unfinished == data:
             ends = _ends(self._ours, tokens)
@@ -142,29 +145,27 @@ class Translation:
             for count in whole:
                 if lengths[count - 1] in borders:
                     return count, tokens[: borders[lengths[count - 1]]]
-        # Bytes that are no text, or in which the other vocabulary has no such border.
+        # The bytes are not valid text, or the other vocabulary has no border at the same place.
         count = whole[0] if whole else most
         return count, self._ours.tokens(_decoded(data[: lengths[count - 1]])[0])
 
     def _control(self, token: int, first: bool) -> list[int]:
-        if token not in self._controls:
-            self._controls[token] = self._ours.control(self._theirs.piece(token, True))
-        own = self._controls[token]
+        own = self._ours.control(self._theirs.piece(token, True))
         return [] if own is None or (first and own == self._opening) else [own]
 
 
 class Continuation(NamedTuple):
-    """Tokens that go on behind a text. settled: so many of them hold whatever text comes after."""
+    """Tokens that continue a text. The first `settled` of them stay the same whatever text follows."""
 
     tokens: list[int]
     settled: int
 
 
-def continuation(words: Words, tail: bytes, text: bytes, ended: bool = False) -> Continuation | None:
-    """How `text` is written behind a history that ends with `tail`; None where no token begins there.
+def continuation(words: TextVocabulary, tail: bytes, text: bytes, ended: bool = False) -> Continuation | None:
+    """Tokens of `text` after a history that ends with `tail`; None if no token begins there.
 
-    A token that reaches to the end of the text might become a longer one with more text, unless it
-    `ended`. A character that is not whole at the end is left out. tail: as in Translation.
+    Unless the text has `ended`, its last token might become a longer one with more text. An incomplete
+    character at the end is left out. tail: as in Translation.
     """
     data = tail + text
     decoder = codecs.getincrementaldecoder("utf-8")()
@@ -180,17 +181,17 @@ def continuation(words: Words, tail: bytes, text: bytes, ended: bool = False) ->
     ends = _ends(words, tokens)
     if len(tail) not in ends or words.joined(tokens) != whole:
         return None
-    behind = tokens[ends.index(len(tail)) :]
-    return Continuation(behind, len(behind) - (not ended or unfinished > 0))
+    following = tokens[ends.index(len(tail)) :]
+    return Continuation(following, len(following) - (not ended or unfinished > 0))
 
 
-def _ends(words: Words, tokens: Sequence[int]) -> list[int]:
-    """Bytes before each of the tokens, and behind the last."""
+def _ends(words: TextVocabulary, tokens: Sequence[int]) -> list[int]:
+    """The number of bytes before each token, and after the last."""
     return list(accumulate((len(words.piece(token)) for token in tokens), initial=0))
 
 
 def _readable(data: bytes) -> bytes:
-    """What stands behind the last byte that is no text; the last character need not be whole."""
+    """What follows the last invalid byte; the last character may be incomplete."""
     while True:
         try:
             codecs.getincrementaldecoder("utf-8")().decode(data)
@@ -201,14 +202,6 @@ def _readable(data: bytes) -> bytes:
 
 
 def _decoded(data: bytes) -> tuple[str, bytes]:
-    """Bytes as text, with U+FFFD for what is none, but for the first bytes of a character at the end."""
+    """Text with U+FFFD for invalid bytes, and the first bytes of an incomplete character at the end."""
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     return decoder.decode(data), decoder.getstate()[0]
-
-
-def _common_prefix(first: Sequence[int], second: Sequence[int]) -> int:
-    """Length of the longest common prefix."""
-    for index, (one, other) in enumerate(zip(first, second, strict=False)):
-        if one != other:
-            return index
-    return min(len(first), len(second))

@@ -9,7 +9,8 @@ import pytest
 
 from app.bench.record import CostTable
 from app.bench.simulation import Auto, agreeing
-from app.engine.costs import PassCosts, measured_of, numbers_of
+from app.engine.costs import PassCosts
+from app.engine.saved_costs import costs_from_numbers, costs_to_numbers
 from app.measurements import VERSION, Measurements
 
 COSTS = (PassCosts(0, {1: 0.01, 2: 0.012, 9: 0.03}, 0.5), PassCosts(2048, {1: 0.02, 8: 0.05}))
@@ -18,9 +19,9 @@ COSTS = (PassCosts(0, {1: 0.01, 2: 0.012, 9: 0.03}, 0.5), PassCosts(2048, {1: 0.
 def test_what_was_put_is_there_in_the_next_run(tmp_path: Path) -> None:
     path = tmp_path / "folder" / "measurements.json"
     measurements = Measurements(path)
-    measurements.put("costs", numbers_of(COSTS))
+    measurements.put("costs", costs_to_numbers(COSTS))
     measurements.save()
-    assert measured_of(Measurements(path).get("costs")) == COSTS
+    assert costs_from_numbers(Measurements(path).get("costs")) == COSTS
     assert Measurements(path).get("other") == ()
 
 
@@ -88,7 +89,7 @@ def test_a_folder_that_cannot_be_written_stops_nobody(tmp_path: Path) -> None:
     ],
 )
 def test_numbers_that_are_no_measurements_give_none(numbers: tuple[float, ...]) -> None:
-    assert measured_of(numbers) == ()
+    assert costs_from_numbers(numbers) == ()
 
 
 @pytest.mark.parametrize("sign", [6.0, -6.0])

@@ -11,10 +11,10 @@ from app.assembly.machine import chosen_gpus
 from app.assembly.proposers import Proposers
 from app.assembly.threads import follow_threads
 from app.config.values import LoadSettings
-from app.engine.control import ThroughputController
-from app.engine.costs import measured_of, numbers_of
+from app.engine.control import Controller
 from app.engine.events import Finished
 from app.engine.loop import Engine
+from app.engine.saved_costs import costs_from_numbers, costs_to_numbers
 from app.llama.devices import devices
 from app.llama.model import Model
 from app.llama.threads import Threads
@@ -84,8 +84,8 @@ class Assembly:
         context = self.loader.make_context(needed)
         on_gpu = self.loader.placed.gpu_layers
         threads = follow_threads(context, f"{self.loader.digest} {on_gpu}", self._measurements)
-        costs = measured_of(self._measurements.get(self._costs_name(context.threads)))
-        engine = Engine(context, self.proposers.choose(proposer), ThroughputController(costs))
+        costs = costs_from_numbers(self._measurements.get(self._costs_name(context.threads)))
+        engine = Engine(context, self.proposers.choose(proposer), Controller(costs))
         engine.threads = threads
         return engine
 
@@ -93,10 +93,10 @@ class Assembly:
         """Keep what this engine learned, and what the reply says about habits, for later runs."""
         if reply is not None:
             keep_habits(self._measurements, reply)
-        measured, threads = engine.controller.measured, engine.target.threads
+        measured, threads = engine.controller.costs.measured, engine.target.threads
         # Costs measured with different numbers of threads are a mixture.
         if measured and (engine.threads is None or threads == engine.threads.first):
-            self._measurements.put(self._costs_name(threads), numbers_of(measured))
+            self._measurements.put(self._costs_name(threads), costs_to_numbers(measured))
         for proposer in engine.sequence.proposers:
             self.proposers.keep(proposer)
         self._measurements.save()

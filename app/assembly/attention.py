@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from app.engine.events import Finished
 from app.errors import SpecchatError
-from app.llama.attention import DRAFTED, READING, Heads, Point, measure_attention
+from app.llama.attention import DRAFTED, READING, AttentionHeads, AttentionTiming, measure_attention
 from app.llama.build import build_and_cpu
 from app.llama.settings import ContextSettings, FlashAttention
 from app.llama.threads import performance_cores
@@ -55,12 +55,12 @@ class Habits(NamedTuple):
 AT_FIRST = Habits(1800, 1800 * 300, 450, 450, 450 * 700)
 
 
-def faster(points: Sequence[Point], habits: Habits) -> Literal["on", "off"]:
+def faster(points: Sequence[AttentionTiming], habits: Habits) -> Literal["on", "off"]:
     """Whether flash attention takes less time for this."""
     return "off" if expected_seconds(points, False, habits) < expected_seconds(points, True, habits) else "on"
 
 
-def expected_seconds(points: Sequence[Point], flash: bool, habits: Habits) -> float:
+def expected_seconds(points: Sequence[AttentionTiming], flash: bool, habits: Habits) -> float:
     """Seconds that attention takes for all that these habits sum up. Each drafted token adds the same to a
     pass; for depths see `_at`."""
     read, read_depth, passes, drafted, pass_depth = habits
@@ -70,7 +70,7 @@ def expected_seconds(points: Sequence[Point], flash: bool, habits: Habits) -> fl
     return reading + passes * plain + drafted * (wide - plain) / (DRAFTED - 1)
 
 
-def _at(points: Sequence[Point], flash: bool, width: int, depth: float) -> float:
+def _at(points: Sequence[AttentionTiming], flash: bool, width: int, depth: float) -> float:
     """Seconds of a pass at any depth. Each token before it adds the same, so this is linear between the
     measured depths and beyond them."""
     line = sorted((each.depth, each.seconds) for each in points if (each.flash, each.width) == (flash, width))
@@ -101,12 +101,12 @@ def flash_attention_here(
         except (SpecchatError, OSError):
             # Without memory or disk for a measurement the model is loaded all the same.
             return "auto"
-        measurements.put(name, numbers_of(points))
+        measurements.put(name, costs_to_numbers(points))
         measurements.save()
     return faster(points, habits_of(measurements))
 
 
-def disturbed(points: Sequence[Point]) -> bool:
+def disturbed(points: Sequence[AttentionTiming]) -> bool:
     """Whether something else ran during the measurement: a pass took far longer than a deeper one."""
     by_depth = sorted(points, key=lambda each: each.depth)
     return any(
@@ -115,21 +115,23 @@ def disturbed(points: Sequence[Point]) -> bool:
     )
 
 
-def name_of(heads: Heads, settings: ContextSettings) -> str:
+def name_of(heads: AttentionHeads, settings: ContextSettings) -> str:
     """The name of its measurements: all that they depend on."""
     threads = settings.threads or performance_cores()
     return " ".join(map(str, ("attention", build_and_cpu(), *heads, settings.cache_type, threads)))
 
 
-def numbers_of(points: Sequence[Point]) -> tuple[float, ...]:
+def costs_to_numbers(points: Sequence[AttentionTiming]) -> tuple[float, ...]:
     """Measurements as they are kept."""
     return tuple(float(number) for point in points for number in point)
 
 
-def points_of(numbers: Sequence[float]) -> tuple[Point, ...]:
+def points_of(numbers: Sequence[float]) -> tuple[AttentionTiming, ...]:
     """The measurements in these numbers; () where they are not of the kind that is made now."""
     fours = zip(*(iter(numbers),) * 4, strict=False)
-    points = tuple(Point(bool(flash), int(width), depth, seconds) for flash, width, depth, seconds in fours)
+    points = tuple(
+        AttentionTiming(bool(flash), int(width), depth, seconds) for flash, width, depth, seconds in fours
+    )
     known = all(
         len({each.depth for each in points if (each.flash, each.width) == (flash, width)}) > 1
         for flash in (True, False)
@@ -138,7 +140,7 @@ def points_of(numbers: Sequence[float]) -> tuple[Point, ...]:
     return points if known else ()
 
 
-def heads_of(header: Header) -> Heads | None:
+def heads_of(header: Header) -> AttentionHeads | None:
     """The model's attention heads; None where there are none, or they cannot be measured (latent attention,
     keys and values of different lengths). Where layers differ, the widest counts."""
     queries = _most(header, "attention.head_count")
@@ -148,7 +150,7 @@ def heads_of(header: Header) -> Heads | None:
     length = header.count("attention.key_length") or (header.count("embedding_length") or 0) // queries
     if length != (header.count("attention.value_length") or length) or length < 2 or length % 2:
         return None
-    return Heads(queries, cached, length) if queries * length % 32 == 0 else None
+    return AttentionHeads(queries, cached, length) if queries * length % 32 == 0 else None
 
 
 def _most(header: Header, key: str) -> int:

@@ -12,9 +12,9 @@ from app.assembly.machine import cpu_copies, header_of, machine_memory
 from app.config.values import LoadSettings
 from app.llama.candidates import candidates_for
 from app.llama.context import Context
+from app.llama.fallback import find_fallback, remembered_fallback
 from app.llama.layouts import amx
 from app.llama.model import MemoryShort, Model
-from app.llama.plainer import find_what_lives, remembered
 from app.llama.settings import ContextSettings, ModelSettings
 from app.measurements import Measurements
 from app.models.estimate import snapshots_worth
@@ -102,13 +102,13 @@ class Loader:
             )
         fallback = None
         if self._died:
-            fallback = find_what_lives(self._path, self.digest, *wanted, lambda what: say(f"{name}: {what}"))
+            fallback = find_fallback(self._path, self.digest, *wanted, lambda what: say(f"{name}: {what}"))
             if fallback and fallback.without:
                 self.tell(
                     f"llama.cpp {self._died} as it loaded {name}. It works without {fallback.without}, and "
                     "is loaded so from now on: as right, but slower."
                 )
-        fallback = fallback or remembered(self.digest, *wanted)
+        fallback = fallback or remembered_fallback(self.digest, *wanted)
         return fallback.model, fallback.context
 
     def fit(
@@ -229,7 +229,7 @@ class Loader:
                 model = own.enter_context(opened(settings))
                 # Its passes are one token wide, so snapshots would not help.
                 context = self._opened_context(own, model, target.capacity, self.context_settings)
-                context.leader = target
+                context.thread_source = target
                 stack.enter_context(own.pop_all())
                 return context
 

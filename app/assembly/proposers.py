@@ -27,7 +27,7 @@ from app.models.skip import (
 )
 from proposers.base import Proposer
 from proposers.bridge import BridgedDraft
-from proposers.registry import KINDS
+from proposers.registry import PROPOSERS
 
 # A layer-skipped copy larger than this is only written when the person agrees.
 ASK_ABOVE_BYTES = 1_000_000_000
@@ -90,7 +90,7 @@ class Proposers:
         return self._opened[name]
 
     def _open(self, name: str) -> Proposer:
-        kind = KINDS[name]
+        kind = PROPOSERS[name]
         if kind.model == "draft":
             draft = self._open_draft()
             return self._bridged(draft) or kind.build(draft)

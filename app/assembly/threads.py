@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from app.engine.thread_choice import ThreadChoice
+from app.engine.thread_tuner import ThreadTuner
 from app.llama.build import build_and_cpu
 from app.llama.context import Context
-from app.llama.thread_count import measured_threads
+from app.llama.thread_timing import fastest_threads
 from app.llama.threads import Threads, candidate_threads, performance_cores
 from app.measurements import Measurements
 
 
-def follow_threads(context: Context, model: str, measurements: Measurements) -> ThreadChoice | None:
+def follow_threads(context: Context, model: str, measurements: Measurements) -> ThreadTuner | None:
     """Let an empty context use as many threads as are fastest, and adjust from there.
 
     model: what the speed of its passes depends on, besides llama.cpp's build, the CPU and the context's
@@ -30,10 +30,10 @@ def follow_threads(context: Context, model: str, measurements: Measurements) -> 
     )
     name = " ".join(("threads", *map(str, parts)))
     known = _remembered(measurements.get(name), candidates)
-    threads = measured_threads(context, candidates, performance_cores(), known)
+    threads = fastest_threads(context, candidates, performance_cores(), known)
     measurements.put(name, threads)
     measurements.save()
-    return ThreadChoice(candidates, threads)
+    return ThreadTuner(candidates, threads)
 
 
 def _remembered(numbers: tuple[float, ...], candidates: tuple[int, ...]) -> Threads | None:

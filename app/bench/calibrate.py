@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from app.arguments import Parser, whole
 from app.bench.workbench import open_assembly
 from app.config.values import LoadSettings
-from app.engine.control import ThroughputController
+from app.engine.control import Controller
 from app.errors import SpecchatError
 from app.measurements import Measurements, measurements_file
 
@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
         return _forget()
     with open_assembly(LoadSettings(name=options.model)) as assembly:
         engine = assembly.engine("off", options.context + 64)
-        engine.controller = ThroughputController()
+        engine.controller = Controller()
         token = max(assembly.target.bos, 0)
         room = engine.target.capacity
         if options.context >= room:

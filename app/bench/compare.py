@@ -26,9 +26,9 @@ from app.oneshot import documents_of
 from app.process.report import Report
 from app.process.report_svg import as_svg
 from app.process.report_text import as_json, as_markdown, as_text
-from proposers.registry import KINDS
+from proposers.registry import PROPOSERS
 
-_NAMES = (*KINDS, "auto")
+_NAMES = (*PROPOSERS, "auto")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -134,7 +134,7 @@ def _measured(
         }
         if not all(prompts.values()):
             raise SpecchatError("The chat template wrote nothing: choose another with --template.")
-        usable = [kind.name for kind in KINDS.values() if kind.model != "draft" or options.draft]
+        usable = [kind.name for kind in PROPOSERS.values() if kind.model != "draft" or options.draft]
         names = tuple(dict.fromkeys((PLAIN, *(named or (*usable, "auto")))))
         # A proposer that was asked for by name must run; of the others the table says why they did not.
         required = named or (("draft",) if options.draft else ())

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from app.assembly.assembly import Assembly
 from app.bench.workbench import calibrate
 from app.commands.status import StatusLine
-from app.engine.control import ThroughputController
+from app.engine.control import Controller
 from app.engine.events import Prefill, ProposerDropped, Request
 from app.errors import SpecchatError
 from app.oneshot import show_prefill
@@ -51,7 +51,7 @@ class Comparer:
         self._request = request
         self._engine = assembly.engine(PLAIN, needed)
         # No round learns from another: each begins with twins of these.
-        self._engine.controller = ThroughputController()
+        self._engine.controller = Controller()
         calibrate(self._engine, _CALIBRATION_SECONDS)
         self.capacity = self._engine.target.capacity
         # Why a proposer could not be loaded, by its name.
@@ -83,7 +83,7 @@ class Comparer:
     def _turn(self, prompt: tuple[int, ...]) -> Iterator[Compared]:
         """A reply of each proposer."""
         line = StatusLine()
-        replies = {name: self._engine.twin(self._proposers[name]) for name in self.names}
+        replies = {name: self._engine.fork(self._proposers[name]) for name in self.names}
         request = replace(self._request, prompt=prompt)
         for event in BlockwiseComparison(0, self._engine, replies, request, self._fail).run():
             if isinstance(event, Prefill):

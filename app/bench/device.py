@@ -21,7 +21,7 @@ from app.assembly.assembly import Assembly
 from app.assembly.machine import machine_memory
 from app.bench.workbench import bench_parser, finish, greedy_request, open_assembly
 from app.config.values import LoadSettings
-from app.engine.control import ThroughputController
+from app.engine.control import Controller
 from app.engine.events import Finished, Request
 from app.engine.loop import Engine
 from app.engine.sampling import Sampler
@@ -31,7 +31,7 @@ from app.llama.candidates import CANDIDATES
 from app.llama.context import Context
 from app.llama.devices import devices
 from app.llama.facts import Device
-from app.llama.placement import buffers, forget_buffers, on_device
+from app.llama.placement import buffers, bytes_on_device, clear_buffers
 from app.llama.quantise import requantise
 from app.llama.settings import ContextSettings
 from app.models.fit import Memory
@@ -74,7 +74,7 @@ class DeviceBench(ExitStack):
         self._draft = draft or requantise(path, folder / "draft.gguf", "Q4_0")
         self._before = machine_memory()
         self.gpus = gpus()
-        forget_buffers()
+        clear_buffers()
         self._assembly = self._opened()
         self._engine = self._assembly.engine("off")
         self._buffers = buffers()
@@ -88,7 +88,7 @@ class DeviceBench(ExitStack):
         return self.enter_context(open_assembly(settings))
 
     def _on_gpus(self, kind: str | None = None) -> int:
-        return sum(on_device(self._buffers, gpu.name, kind) for gpu in self.gpus)
+        return sum(bytes_on_device(self._buffers, gpu.name, kind) for gpu in self.gpus)
 
     def layers(self) -> CheckResult:
         held, whole_model = self._on_gpus("model"), self._assembly.target.bytes_of_weights
@@ -156,10 +156,10 @@ class DeviceBench(ExitStack):
 
     def half(self) -> CheckResult:
         half = max(1, self._assembly.target.layers // 2)
-        forget_buffers()
+        clear_buffers()
         assembly = self._opened(gpu_layers=half)
         engine = assembly.engine("off")
-        held = sum(on_device(buffers(), gpu.name, "model") for gpu in self.gpus)
+        held = sum(bytes_on_device(buffers(), gpu.name, "model") for gpu in self.gpus)
         compared = self._compared(self._reply(engine, Off()))
         finding = f"{half} layers, {_size(held)}: {compared.finding}"
         return CheckResult(compared.passed and 0 < held < self._assembly.target.bytes_of_weights, finding)
@@ -183,7 +183,7 @@ class DeviceBench(ExitStack):
             gap = 0.0
             for sampling in (Sampling(), Sampling(temperature=0.0), Sampling(repeat_penalty=1.2)):
                 sampler = Sampler(sampling)
-                among = sampler.among(found, self._prompt[:-_K], tail[1:])
+                among = sampler.from_candidates(found, self._prompt[:-_K], tail[1:])
                 if among is None:
                     continue
                 expected = sampler.distributions(rows, self._prompt[:-_K], tail[1:])
@@ -200,17 +200,17 @@ class DeviceBench(ExitStack):
         return Context(self._assembly.target, _LENGTH, settings)
 
     def _sampled(self, context: Context) -> tuple[int, ...]:
-        engine = Engine(context, (Lookup(),), ThroughputController())
+        engine = Engine(context, (Lookup(),), Controller())
         request = Request(self._prompt, Sampling(), 5, self._tokens, k=_K)
         return finish(engine.generate(request)).token_ids
 
     def calibration(self) -> CheckResult:
         target = self._engine.target
-        engine = Engine(target, (Off(),), ThroughputController())
+        engine = Engine(target, (Off(),), Controller())
         target.rollback(0)
         plain = _seconds(partial(self._plain_pass, target))
         seconds = _seconds(partial(engine.calibrate, self._prompt[:1], _CALIBRATION_SECONDS))
-        (measured,) = engine.controller.measured
+        (measured,) = engine.controller.costs.measured
         # Beside other programs passes take longer than expected; a fault in it took ten times as long.
         most = 2 * max(_CALIBRATION_SECONDS, _LEAST_PASSES * plain)
         widths = ", ".join(f"{width} in {1000 * each:.1f} ms" for width, each in measured.seconds.items())

@@ -11,8 +11,8 @@ from statistics import median
 import numpy as np
 
 from app.bench.workbench import GREEDY, LENGTH, Workbench, bench_parser, print_rows
-from app.engine.control import WIDTHS, ThroughputController
-from app.engine.costs import PassCosts
+from app.engine.control import Controller
+from app.engine.costs import WIDTHS, PassCosts
 from app.engine.events import Finished
 from app.engine.sampling import Sampler
 from app.engine.settings import Sampling
@@ -58,10 +58,10 @@ def synthetic(rows: int, vocabulary: int, sampled: bool, seed: int = 0) -> float
     return median(times) * 1e6
 
 
-def nothing_pays() -> ThroughputController:
+def nothing_pays() -> Controller:
     """A controller for which a pass of n positions costs n plain ones, so that it drafts nothing."""
     seconds = {width: float(width) for width in (1, *WIDTHS)}
-    return ThroughputController([PassCosts(depth, seconds) for depth in range(0, LENGTH, 100)])
+    return Controller([PassCosts(depth, seconds) for depth in range(0, LENGTH, 100)])
 
 
 def idle(

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from statistics import median
 
 from app.bench.workbench import bench_parser, finish, greedy_request, print_record
-from app.engine.control import ThroughputController
+from app.engine.control import Controller
 from app.engine.loop import Engine
-from app.llama.bare import bare_decode
 from app.llama.context import Context
 from app.llama.model import Model
+from app.llama.raw_decode import raw_decode
 from app.models.locate import find_model
 from proposers.off import Off
 
@@ -34,13 +34,13 @@ def run(model: Model, pairs: int, tokens: int) -> PlainSpeeds:
     prompt = tuple(model.tokenise(_PROMPT))
     engine_rates, bare_rates, hosts = [], [], []
     with Context(model, 2048) as context:
-        engine = Engine(context, (Off(),), ThroughputController())
+        engine = Engine(context, (Off(),), Controller())
         for number in range(pairs + 1):
             finished = finish(engine.generate(greedy_request(prompt, tokens)))
             count = len(finished.token_ids)
             # From the same place on, and over the same number of tokens.
             context.rollback(len(prompt) - 1)
-            bare = bare_decode(context, prompt[-1], count)
+            bare = raw_decode(context, prompt[-1], count)
             if number > 0:  # the first pair warms up
                 engine_rates.append(count / finished.decode_seconds)
                 bare_rates.append(count / bare)

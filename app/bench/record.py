@@ -20,7 +20,7 @@ from app.bench.workbench import (
     with_progress,
 )
 from app.config.values import LoadSettings
-from app.engine.costs import filled
+from app.engine.costs import interpolated
 from app.engine.settings import LONGEST_DRAFT
 from app.errors import SpecchatError
 
@@ -42,7 +42,7 @@ class CostTable:
     def __init__(self, curves: Mapping[int, Mapping[int, float]]) -> None:
         """curves: by depth, each from width to time. With a single curve depth does not matter."""
         self._depths = sorted(curves)
-        self._curves = [filled(curves[depth], _WIDEST) for depth in self._depths]
+        self._curves = [interpolated(curves[depth], _WIDEST) for depth in self._depths]
 
     def at(self, width: int, depth: int) -> float:
         depths, curves = self._depths, self._curves

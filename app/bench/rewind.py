@@ -15,7 +15,7 @@ from statistics import median
 from app.arguments import whole
 from app.bench.workbench import bench_parser, calibrate, grouped, open_assembly, print_rows, with_progress
 from app.config.values import LoadSettings
-from app.engine.rewinds import PLACES, Rewind, reject, return_to, room
+from app.engine.rewind_timing import STARTS, RewindTiming, time_rejection, time_return, tokens_needed
 from app.errors import ContextError
 from app.llama.context import Context
 from app.llama.model import Model
@@ -58,21 +58,24 @@ def usual_depth(model: Model) -> int:
     return max(_DEPTH, _WINDOWS * model.window)
 
 
-def run(context: Context, depth: int, rounds: int) -> Iterator[tuple[str, Rewind]]:
+def run(context: Context, depth: int, rounds: int) -> Iterator[tuple[str, RewindTiming]]:
     """Every way back after about `depth` tokens, round after round; a first round warms up only."""
-    tokens = text_tokens(context.model, depth + room(DRAFTED, TURN))
+    tokens = text_tokens(context.model, depth + tokens_needed(DRAFTED, TURN))
     numbers = count()
     for number in range(rounds + 1):
         made = [
-            *(reject(context, tokens, depth + next(numbers) % PLACES, DRAFTED, each) for each in REJECTED),
-            return_to(context, tokens, depth, depth, TURN),
-            return_to(context, tokens, depth, 0, TURN),
+            *(
+                time_rejection(context, tokens, depth + next(numbers) % STARTS, DRAFTED, each)
+                for each in REJECTED
+            ),
+            time_return(context, tokens, depth, depth, TURN),
+            time_return(context, tokens, depth, 0, TURN),
         ]
         if number:
             yield from zip(WAYS, made, strict=True)
 
 
-def medians(made: Sequence[tuple[str, Rewind]]) -> list[RewindCost]:
+def medians(made: Sequence[tuple[str, RewindTiming]]) -> list[RewindCost]:
     """One record for each way back."""
     return [
         RewindCost(
@@ -99,16 +102,16 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     with open_assembly(LoadSettings(name=options.model)) as assembly:
         asked = options.depth or usual_depth(assembly.target)
-        engine = assembly.engine("off", asked + room(DRAFTED, TURN))
+        engine = assembly.engine("off", asked + tokens_needed(DRAFTED, TURN))
         context = engine.target
-        depth = min(asked, context.capacity - room(DRAFTED, TURN))
+        depth = min(asked, context.capacity - tokens_needed(DRAFTED, TURN))
         if depth < 1:
             raise ContextError(
                 f"A context of {context.capacity:,} tokens is too small for this: free some memory, or "
                 "choose another model."
             )
         calibrate(engine, _CALIBRATION_SECONDS)
-        context.patience = engine.controller.patience
+        context.reread_limit = engine.controller.reread_limit
         context.rollback(0)
         expected = options.rounds * len(WAYS)
         made = list(with_progress(run(context, depth, options.rounds), expected, "rewinds"))

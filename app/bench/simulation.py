@@ -16,7 +16,7 @@ from statistics import geometric_mean
 import numpy as np
 
 from app.bench.record import CostTable, RecordedReply
-from app.engine.control import DraftOption, ThroughputController
+from app.engine.control import Controller, DraftOption
 from app.engine.costs import PassCosts
 from app.engine.events import Pass
 from app.engine.sampling import Sampler
@@ -68,7 +68,7 @@ class Auto:
         self._costs = costs
         self._lookup = Lookup()
         self._lookup.restore_acceptance(learned)
-        self._controller = ThroughputController()
+        self._controller = Controller()
         self._sampler = Sampler(Sampling(temperature=0.0))
         self._rng = np.random.default_rng(0)
         self._asked = True
@@ -76,21 +76,21 @@ class Auto:
     def begin(self, history: list[int]) -> None:
         """Another reply. Widths that were not measured at this depth are measured."""
         depth = len(history) - 1
-        widths = self._controller.unmeasured(depth)
+        widths = self._controller.costs.unmeasured(depth)
         if widths:
             seconds = {width: self._costs.at(width, depth) for width in (1, *widths)}
-            self._controller.calibrate(PassCosts(depth, seconds))
+            self._controller.costs.calibrate(PassCosts(depth, seconds))
         self._controller.begin()
         self._lookup.begin(history)
 
     def draft(self, history: list[int], left: int) -> tuple[int, ...]:
         """Tokens that may follow. history: prompt and reply so far; left: tokens a draft may have at most."""
         controller, lookup = self._controller, self._lookup
-        self._asked = controller.asks()
+        self._asked = controller.may_draft()
         if not self._asked:
             return ()
-        controller.at_depth(len(history) - 1)
-        forecast = lookup.forecast(history, min(LONGEST_DRAFT, left), controller.least_chance)
+        controller.costs.set_depth(len(history) - 1)
+        forecast = lookup.forecast(history, min(LONGEST_DRAFT, left), controller.min_chance)
         k = controller.choose([DraftOption(lookup.name, forecast, hit_streak=lookup.hit_streak)]).k
         if k == 0:
             return ()

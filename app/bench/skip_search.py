@@ -30,7 +30,7 @@ from app.bench.workbench import chat_tokens
 from app.chat.documents import read_document
 from app.commands.table import TableColumn, figure, table
 from app.engine.calibration import calibrate
-from app.engine.control import WIDTHS
+from app.engine.costs import WIDTHS
 from app.engine.sampling import Sampler
 from app.engine.settings import LONGEST_DRAFT, Sampling
 from app.errors import SpecchatError, UsageError

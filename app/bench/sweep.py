@@ -25,7 +25,7 @@ from app.bench.workbench import (
     with_progress,
 )
 from app.config.values import LoadSettings
-from app.engine.control import ThroughputController
+from app.engine.control import Controller
 from app.engine.events import Event, Finished, Pass, Prefill
 from app.engine.loop import Engine
 from app.engine.settings import LONGEST_DRAFT
@@ -85,10 +85,10 @@ class Sweep:
         self._engines = (assembly.engine("off"), assembly.engine("off"))
         self._capacity = min(engine.target.capacity for engine in self._engines)
         # Each arm keeps what it has learned, and its own ledger.
-        self._controllers = {arm: ThroughputController() for arm in (PLAIN, *arms)}
+        self._controllers = {arm: Controller() for arm in (PLAIN, *arms)}
         costs = self._engines[0].calibrate([max(assembly.target.bos, 0)], _CALIBRATION_SECONDS)
         for controller in self._controllers.values():
-            controller.calibrate(costs)
+            controller.costs.calibrate(costs)
 
     def runs(self, prompts: Sequence[Prompt], rounds: int) -> Iterator[Pair]:
         """Every reply. Which of a pair begins, and on which context, changes from pair to pair."""

@@ -23,7 +23,7 @@ from app.chat.prompt import encode
 from app.commands.status import StatusLine
 from app.commands.table import TableColumn, table
 from app.config.values import LoadSettings
-from app.engine.control import ThroughputController
+from app.engine.control import Controller
 from app.engine.events import Event, Finished, Pass, Request
 from app.engine.loop import Engine
 from app.engine.settings import Sampling
@@ -31,7 +31,7 @@ from app.llama.model import Model
 from app.llama.quantise import requantise
 from app.llama.threads import performance_cores
 from proposers.base import Proposer
-from proposers.registry import KINDS
+from proposers.registry import PROPOSERS
 
 LENGTH = 2048
 GREEDY = Sampling(temperature=0.0)
@@ -168,7 +168,7 @@ class Workbench(ExitStack):
 
     def proposers(self) -> dict[str, Proposer]:
         """New proposers by name."""
-        return {name: each.twin() for name in KINDS for each in self.assembly.proposers.choose(name)}
+        return {name: each.fork() for name in PROPOSERS for each in self.assembly.proposers.choose(name)}
 
     def prompts(self, count: int, room: int) -> list[tuple[int, ...]]:
         """`count` of the project's prompts as tokens, the shortest of each category first; they leave `room`
@@ -189,11 +189,11 @@ class Workbench(ExitStack):
         k: int | None = None,
         tokens: int = 128,
         sampling: Sampling = GREEDY,
-        controller: ThroughputController | None = None,
+        controller: Controller | None = None,
         each: Callable[[Engine], None] = lambda engine: None,
     ) -> Finished:
         """One reply; `each` is called after every pass. The prompt stays in the target's cache."""
         engine = self._engine
-        engine.sequence.proposers, engine.controller = (proposer,), controller or ThroughputController()
+        engine.sequence.proposers, engine.controller = (proposer,), controller or Controller()
         request = Request(tuple(prompt), sampling, seed=0, max_tokens=tokens, k=k)
         return finish(engine.generate(request), lambda entry: each(engine))

@@ -130,9 +130,9 @@ def choices_of(field: Field) -> tuple[str, ...]:
     if field.name != "proposer":
         return field.choices
     # Imported here because it brings numpy: a tenth of a second that a start with the default is spared.
-    from proposers.registry import KINDS
+    from proposers.registry import PROPOSERS
 
-    return ("auto", *KINDS)
+    return ("auto", *PROPOSERS)
 
 
 def get(settings: Settings, field: Field) -> Value:

@@ -80,9 +80,9 @@ def reply(path: str | None) -> Answer | Refused:
     """Load that model, by default the bundled one, and decode a few tokens."""
     import numpy as np
 
-    from app.engine.rewinds import PLACES, reject
+    from app.engine.rewind_timing import STARTS, time_rejection
     from app.llama.context import Context
-    from app.llama.plainer import remembered
+    from app.llama.fallback import remembered_fallback
     from app.llama.settings import ContextSettings, ModelSettings
     from app.models.estimate import snapshots_worth
     from app.models.gguf import read_header
@@ -93,7 +93,7 @@ def reply(path: str | None) -> Answer | Refused:
     if file is None:
         return Refused("not installed", absent=True)
     header = read_header(file)
-    lives = remembered(content_digest(header), ModelSettings(), ContextSettings())
+    lives = remembered_fallback(content_digest(header), ModelSettings(), ContextSettings())
     settings = replace(lives.context, snapshots=snapshots_worth(header))
     started = time.perf_counter()
     with open_model(file, lives.model) as model, Context(model, _CONTEXT, settings) as context:
@@ -107,7 +107,7 @@ def reply(path: str | None) -> Answer | Refused:
         seconds = time.perf_counter() - decoding
         tokens = list(islice(cycle(model.tokenise(_PROMPT)), _CONTEXT))
         costs = [
-            reject(context, tokens, _DEPTH + number % PLACES, _REJECTED, _REJECTED).cost
+            time_rejection(context, tokens, _DEPTH + number % STARTS, _REJECTED, _REJECTED).cost
             for number in range(_REWINDS)
         ]
         return Answer(

@@ -12,7 +12,7 @@ from typing import IO, cast
 
 from app.chat.gate import clean
 from app.children import how_it_ended, python_command
-from app.llama.facts import BuildFacts, Device
+from app.llama.facts import Device, LlamaBuild
 from app.process.frames import read_frame
 
 # The drivers of several graphics cards may take half a minute to start.
@@ -31,7 +31,7 @@ class Installation:
     for AMX runs here, "" where nothing goes wrong.
     """
 
-    build: BuildFacts
+    build: LlamaBuild
     devices: tuple[Device, ...]
     threads: tuple[int, ...]
     missing: tuple[str, ...]

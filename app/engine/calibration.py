@@ -1,4 +1,4 @@
-"""What a pass of each width costs on this machine, with this model, behind what the cache holds."""
+"""Times passes of each width on this machine, with this model, at the current depth."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from statistics import median_low
 from app.engine.costs import PassCosts
 from app.llama.context import Context
 
-# All widths are run so often, where there is time for it.
+# How often each width is run, if there is time.
 _ROUNDS = 3
-# A pass of this width is run whatever time is left: with nothing but plain passes to go by, no draft would
-# ever look worth a try.
+# This width is run however little time is left: from plain passes alone, no draft would ever look worthwhile.
 _LEAST_WIDTH = 2
 
 
@@ -24,12 +23,12 @@ def calibrate(
     budget: float = 0.25,
     rounds: int = _ROUNDS,
 ) -> PassCosts:
-    """Seconds of passes of these widths, and of plain ones, run behind what the cache holds and taken back.
+    """Seconds of passes of these widths and of plain ones, which are then rolled back.
 
     tokens: at least one, repeated to fill a pass. A machine's speed drifts within a second, and whether
-    drafts pay is a question of ratios: each pass is timed beside a plain one, `rounds` times where there is
-    time. What would not be done within `budget` seconds is left out, but for plain passes and one of width
-    2, as are widths that the context has no room for. Nothing may be left.
+    drafts pay depends on ratios: so each pass is timed next to a plain one, `rounds` times if possible.
+    Passes that would not end within `budget` seconds are left out, except plain ones and one of width 2. So
+    are widths that the context has no room for; the result may be empty.
     """
     length = target.length
     target.checkpoint()
@@ -44,18 +43,18 @@ def calibrate(
     if length + 1 > target.capacity:
         return PassCosts(length, {})
     ends = time.perf_counter() + budget
-    # The first pass of all takes longer than any other, weights may come from the disk: part of loading.
+    # The very first pass may read weights from the disk, which is part of loading.
     run(1)
     plain = [run(1)]
     each = plain[-1]
     ratios: dict[int, list[float]] = {}
     for width in [width for width in widths if length + width <= target.capacity] * rounds:
-        # Per token, no pass takes longer than the narrowest wider one.
+        # No wider pass takes longer per token than a narrower one.
         expected = width * each + (2 * plain[-1] if ratios else 0.0)
         if (ratios or width > _LEAST_WIDTH) and time.perf_counter() + expected > ends:
             continue
         if ratios:
-            # A pass behind a wider one is slower, see costs.py: it is none to compare with.
+            # A plain pass after a wider one is slower, see costs.py, so it is not compared with.
             run(1)
             plain.append(run(1))
         seconds = run(width)
@@ -65,14 +64,14 @@ def calibrate(
 
 
 def curve(plain: Sequence[float], ratios: Mapping[int, Sequence[float]]) -> dict[int, float]:
-    """Seconds by width out of those of plain passes, and what wider ones took in terms of the one beside
-    each. Of an even number the smaller of the middle two: noise mostly adds."""
+    """Seconds by width, from the seconds of plain passes and the ratios of wider passes to the plain pass
+    next to each. Uses the lower median, because noise mostly adds time."""
     seconds = median_low(plain)
     return {1: seconds, **{width: seconds * median_low(each) for width, each in ratios.items()}}
 
 
 def _load() -> float:
-    """The system's load average of the last minute, 0 where it has none."""
+    """The system's load average over the last minute, 0 if it has none."""
     try:
         return os.getloadavg()[0]
     except (AttributeError, OSError):

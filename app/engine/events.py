@@ -1,4 +1,4 @@
-"""What the engine tells while a reply grows: small frozen records that any front end can consume."""
+"""Events of the engine while a reply is generated: small frozen records for any front end."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from app.engine.settings import Sampling
 
 FinishReason = Literal["stop", "length", "stop_string", "context", "cancelled"]
 
-# Why a proposer's best draft is not made: its gain is too small, or there is none; what it has to read first
-# would cost more than that; drafts lost lately, and the ledger is in debt; it would cost more than the ledger
-# holds, were all of it rejected.
+# Why a proposer's best draft is not made. small: it gains too little, or nothing. unread: its model would
+# have to read more first than it gains. paused: recent drafts lost time, and the ledger is in debt. risky: if
+# all of it were rejected, it would cost more than the ledger holds.
 Refusal = Literal["small", "unread", "paused", "risky"]
-# Why no proposer is asked: plain passes are timed, or none had anything worth a try for many passes.
+# Why no proposer is asked: plain passes are being timed, or nothing was worth drafting for many passes.
 Pause = Literal["measuring", "resting"]
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One reply. max_tokens: at least 1. k: the draft length to begin with; None: the controller's."""
+    """One reply. max_tokens: at least 1. k: the initial draft length, None for the controller's choice."""
 
     prompt: tuple[int, ...]
     sampling: Sampling
@@ -32,8 +32,8 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Prefill:
-    """The prompt is being read: `done` of `total` tokens; `cached` of them were known already. again: how
-    many were known too, and are read again as the memory cannot go back to where they end."""
+    """The prompt is being read: `done` of `total` tokens, `cached` of which were in the cache already. again:
+    how many more were, but must be read again because the memory cannot be rewound to their end."""
 
     done: int
     total: int
@@ -45,9 +45,9 @@ class Prefill:
 class ExpectedGain:
     """What the controller expected of a proposer before a pass.
 
-    k: its best draft length, at least 1, of those that the ledger allows where one of them pays. gain:
-    expected tokens per second with it, over plain decoding's, less 1. refused: why it could not be chosen,
-    None where it could.
+    k: its best draft length, at least 1, among those that the ledger allows if one of them pays. gain: its
+    expected tokens per second over those of plain decoding, minus 1. refused: why it could not be chosen, or
+    None.
     """
 
     proposer: str
@@ -58,16 +58,16 @@ class ExpectedGain:
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """One pass of the target, after the reply took what it wanted of the committed tokens.
+    """One pass of the target, after the reply took the committed tokens that it wanted.
 
-    tokens, origins: what the reply kept. text: what may be shown now (a stop string may hold some
-    back). committed - len(tokens) tokens were trimmed by the reply's end. seconds: the whole pass;
-    target_seconds and proposer_seconds: the shares spent inside models. values: what the controller
-    expected of each proposer that had something to propose; () with a fixed k. pause: why none was asked,
-    where k is the controller's. padded: throw-away positions that made the pass cheaper. replayed: tokens
-    that were read again in it, because the memory could not be cut where they end. reading_seconds: the share
-    of proposer_seconds in which models of proposers read what they had missed. speculation_seconds: the share
-    of the pass that plain decoding would not have had: choosing, drafting and learning.
+    tokens, origins: what the reply kept; the end of the reply trimmed committed - len(tokens) tokens. text:
+    what may be shown now (some may be held back for a stop string). seconds: the whole pass; target_seconds,
+    proposer_seconds: the time inside models. values: what the controller expected of each proposer that had
+    something to propose; () with a fixed k. pause: why none was asked, if the controller chooses k. padded:
+    throw-away positions that made the pass cheaper. replayed: tokens read again in this pass because the
+    memory could not be cut at their end. reading_seconds: the part of proposer_seconds in which models of
+    proposers read tokens they had missed. speculation_seconds: the part of the pass that plain decoding would
+    not have: choosing, drafting and learning.
     """
 
     proposer: str
@@ -90,9 +90,9 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class ProposerDropped:
-    """A proposer failed and drafts no more; the reply goes on without it.
+    """A proposer failed and is no longer used; the reply continues without it.
 
-    damaged: its model computes no numbers; otherwise `reason` is what llama.cpp said.
+    damaged: whether its logits are invalid; otherwise `reason` is llama.cpp's message.
     """
 
     proposer: str
@@ -188,10 +188,10 @@ Event = Prefill | Pass | ProposerDropped | Finished
 def times_plain(
     proposers: Collection[str], drafted: int, tokens_per_second: float | None, plain_seconds: float | None
 ) -> float | None:
-    """How many times as fast as plain decoding: what that would have taken, over the time spent.
+    """The speed relative to plain decoding: the time that it would have taken, over the time spent.
 
-    Exactly 1 where it was plain decoding; None where nothing was drafted, or not enough was measured. Every
-    ratio that is shown comes from here. proposers: those that were on. plain_seconds: of a token.
+    Exactly 1 for plain decoding itself; None if nothing was drafted or too little was measured. Every ratio
+    shown comes from here. proposers: those that were on. plain_seconds: for a token.
     """
     if not tokens_per_second:
         return None

@@ -1,18 +1,18 @@
-"""What theory expects of speculation: tokens of a pass, speedup, and the draft length that is best.
+"""What theory expects of speculation: tokens per pass, speedup, and the best draft length.
 
-Pure, and free of numpy and llama.cpp, so that the screen can compute with it.
+Pure functions without numpy and llama.cpp, so that the screen can use them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-# Seconds of a pass by its width, or any unit of time.
+# The time of a pass by its width, in any unit.
 Cost = Callable[[int], float]
 
 
 def expected_tokens(alpha: float, k: int) -> float:
-    """Tokens that a pass with a draft of k commits on average, where each is accepted with odds alpha.
+    """Tokens that a pass with a draft of k commits on average, if each is accepted with probability alpha.
 
     Equation 1 of Leviathan, Kalman and Matias 2023 ("Fast inference from transformers via speculative
     decoding"): (1 - α^(k+1)) / (1 - α), here as the sum 1 + α + … + α^k, which holds at α = 1 too.
@@ -21,9 +21,9 @@ def expected_tokens(alpha: float, k: int) -> float:
 
 
 def expected_tokens_by_position(hazards: Sequence[float]) -> float:
-    """The same where the odds differ by position: 1 + the sum over j of the product of the first j.
+    """The same with a probability for each position: 1 + the sum over j of the product of the first j.
 
-    hazards: for position 1, 2, …, the odds of acceptance, given that all before it were accepted.
+    hazards: for position 1, 2, …, the probability of acceptance, given that all before it were accepted.
     """
     total = survival = 1.0
     for hazard in hazards:
@@ -33,21 +33,21 @@ def expected_tokens_by_position(hazards: Sequence[float]) -> float:
 
 
 def relative_cost(k: int, cost: Cost, draft_cost: float) -> float:
-    """What a pass with a draft of k takes, drafting it included, in plain passes.
+    """The time of a pass with a draft of k, including drafting, in plain passes.
 
-    draft_cost: what it takes to draft one token, in plain passes.
+    draft_cost: the time to draft one token, in plain passes.
     """
     return cost(k + 1) / cost(1) + k * draft_cost
 
 
 def speedup(alpha: float, k: int, cost: Cost, draft_cost: float) -> float:
-    """Tokens per time over those of plain decoding: E(k)·c(1) / (c(k+1) + k·draft_cost·c(1))."""
+    """Tokens per time relative to plain decoding: E(k)·c(1) / (c(k+1) + k·draft_cost·c(1))."""
     return expected_tokens(alpha, k) / relative_cost(k, cost, draft_cost)
 
 
 def best_k(alpha: float, cost: Cost, draft_cost: float, longest: int) -> int:
-    """The k from 0 to `longest` with the greatest speedup, the shortest of equals.
+    """The k from 0 to `longest` with the greatest speedup, the smallest of equals.
 
-    Every k is looked at: real cost curves jump, and a climb would stop before a cheap width.
+    Every k is considered: real cost curves jump, and hill climbing would stop before a cheap width.
     """
     return max(range(longest + 1), key=lambda k: speedup(alpha, k, cost, draft_cost))

@@ -6,8 +6,8 @@
     sequence.commit(committed)                              # proposer.observe(history)
     target.rollback()
 
-The cache always holds the history less its last token, which the next pass begins with; so every
-token of a reply comes out of a pass, and the first pass can already be speculated.
+The cache always holds the history without its last token, which the next pass begins with. So every token of
+a reply comes from a pass, and the first pass can already verify a draft.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from app.engine.calibration import calibrate
 from app.engine.control import Controller
 from app.engine.costs import PassCosts
 from app.engine.events import Event, FinishReason, Pass, Prefill, ProposerDropped, Request
-from app.engine.plain import ENOUGH
+from app.engine.plain import MIN_PLAIN_PASSES
 from app.engine.sampling import Sampler
 from app.engine.sequence import Sequence, Verified
-from app.engine.thread_choice import ThreadChoice
+from app.engine.thread_tuner import ThreadTuner
 from app.engine.verify import Rule, block_rule, match_chain, match_tree, verify_sampled
 from app.errors import ContextError
 from app.llama.batch import Tree
 from app.llama.context import Context, Interrupted
-from proposers.base import Distribution, Proposal, Proposer
+from proposers.base import Distribution, Proposal, Proposer, common_prefix
 
-# Widths at which what an earlier run measured is checked.
+# Widths at which measurements of an earlier run are checked.
 CHECKED = (2, 8)
-# Where memory is copied a prompt's last tokens are read in a pass of their own: the next prompt may share all
-# but these, since templates drop thoughts, and how the answer was begun with them.
+# If memory is copied, the last tokens of a prompt are read in a separate pass: the next prompt may share all
+# but these, because templates drop thoughts together with the opening of the answer.
 _TAIL = 16
 # Seconds of calibration before a reply.
 _LEAST_CALIBRATION, _MOST_CALIBRATION = 0.05, 0.5
 
 
 class Engine:
-    """A target, what its passes cost, and the sequence that they are made for."""
+    """A target, the controller that knows what its passes cost, and the sequence they are made for."""
 
     def __init__(
         self,
@@ -58,8 +58,8 @@ class Engine:
         # Its first target.length tokens are in the cache, always.
         self.sequence = Sequence(proposers)
         self.controller = controller
-        # Where no number was asked for: how many threads the passes get.
-        self.threads: ThreadChoice | None = None
+        # Tunes the number of threads, unless it was set.
+        self.threads: ThreadTuner | None = None
         self.rule = rule
 
     @property
@@ -67,58 +67,57 @@ class Engine:
         """The tokens in the target's cache."""
         return self.sequence.history[: self.target.length]
 
-    def twin(self, proposers: Iterable[Proposer]) -> Engine:
-        """An engine for a reply of its own on the same target, by twins of these proposers, which begins with
-        what this one has learned. Whichever goes on after another is told so by `take_over` or `resume`."""
-        twin = Engine(self.target, [each.twin() for each in proposers], deepcopy(self.controller), self.rule)
-        twin.threads = self.threads
-        return twin
+    def fork(self, proposers: Iterable[Proposer]) -> Engine:
+        """An engine for another reply on the same target, with forks of these proposers. It starts with what
+        this one has learned. Before one continues after another, call its `take_cache` or `resume`."""
+        fork = Engine(self.target, [each.fork() for each in proposers], deepcopy(self.controller), self.rule)
+        fork.threads = self.threads
+        return fork
 
-    def take_over(self, other: Engine) -> None:
-        """Another engine was the last to use the target: what its cache holds may be of use to the next
-        reply."""
+    def take_cache(self, other: Engine) -> None:
+        """Another engine used the target last: what its cache holds may be useful for the next reply."""
         self.sequence.history = list(other.cached)
 
     def resume(self, other: Engine) -> tuple[ProposerDropped, ...]:
-        """Another engine was the last to use the target: go on with a reply that was left between two passes,
-        without proposers that fail at that. What the cache does not hold any more is read again.
+        """Another engine used the target last: continue a reply between two passes, and read again what the
+        cache no longer holds. Returns the proposers that failed to resume, which are dropped.
 
         Raises Interrupted.
         """
         target, committed = self.target, self.sequence.history[:-1]
-        shared = target.rewind(_common_prefix(other.cached, committed))
-        target.patience = self.controller.patience
+        shared = target.rewind(common_prefix(other.cached, committed))
+        target.reread_limit = self.controller.reread_limit
         if shared < len(committed):
             target.forward(committed[shared:], rows=0)
         return self.sequence.resume(self.controller)
 
     def calibrate(self, tokens: Tokens[int], budget: float = 0.25) -> PassCosts:
-        """Measure what passes cost here and now, see calibration.py, and let the controller know.
+        """Measure the current cost of passes, see calibration.py, and tell the controller.
 
-        What an earlier run measured at this depth is only checked, unless it no longer holds.
+        Measurements of an earlier run at this depth are only checked, and repeated if they are outdated.
         """
         target, controller = self.target, self.controller
         ends = time.perf_counter() + budget
-        widths: Tokens[int] = controller.unmeasured(target.length, budget) or CHECKED
+        widths: Tokens[int] = controller.costs.unmeasured(target.length, budget) or CHECKED
         measured = calibrate(target, tokens, widths, budget)
-        controller.calibrate(measured)
+        controller.costs.calibrate(measured)
         rest = ends - time.perf_counter()
-        left = [width for width in controller.unmeasured(target.length, rest) if width not in widths]
+        left = [width for width in controller.costs.unmeasured(target.length, rest) if width not in widths]
         if left:
-            # What was remembered is not of this machine as it is today.
+            # The remembered measurements do not match this machine as it is now.
             again = calibrate(target, tokens, left, rest)
-            controller.calibrate(again)
+            controller.costs.calibrate(again)
             measured = replace(again, seconds={**measured.seconds, **again.seconds})
         return measured
 
     def generate(self, request: Request) -> Iterator[Event]:
-        """Answer a prompt. Yields Prefill, then a Pass for each pass, then one Finished; between them
-        ProposerDropped for each proposer that failed, which is then taken out of the sequence's.
+        """Answer a prompt. Yields Prefill events, then a Pass for each pass, then Finished; in between,
+        ProposerDropped for each proposer that failed and was removed from the sequence.
 
-        The sequence's `proposers` and `k` may be replaced between any two events. Closing the iterator early
-        leaves the cache equal to what was committed.
+        The sequence's `proposers` and `k` may be replaced between any two events. If the iterator is closed
+        early, the cache still equals what was committed.
 
-        Raises ContextError where the prompt leaves no room for a pass, before anything is done.
+        Raises ContextError if the prompt leaves no room for a pass, before anything is done.
         """
         target, sequence = self.target, self.sequence
         length = len(request.prompt)
@@ -130,7 +129,7 @@ class Engine:
                 f"or give --ctx {_rounded(length + request.max_tokens)} "
                 f"(this model was trained with {target.model.context_trained:,})."
             )
-        known = _common_prefix(self.cached, request.prompt[:-1])
+        known = common_prefix(self.cached, request.prompt[:-1])
         shared = target.rewind(known)
         sequence.begin(request, target.model, shared)
         reply = sequence.reply
@@ -144,12 +143,11 @@ class Engine:
         target.keep()
         if sequence.plain.seconds_per_token() is None and reason != "cancelled":
             for seconds in self._measure_plain():
-                sequence.plain.timed_behind(seconds)
+                sequence.plain.add_plain_pass(seconds)
         yield sequence.statistics.finish(reason, reply)
 
     def _prefill(self, request: Request, shared: int, again: int) -> Iterator[Event]:
-        """Read the prompt, all but its last token; what the cache holds of it already is kept. again: as
-        Prefill has it."""
+        """Read the prompt except its last token, after the part that is in the cache. again: see Prefill."""
         prompt, target, sequence = request.prompt, self.target, self.sequence
         started = time.perf_counter()
         total = len(prompt) - 1
@@ -165,10 +163,12 @@ class Engine:
             start = end
             yield Prefill(target.length, total, shared, again)
         if request.k is None and sequence.drafting:
-            # A share of what the prompt took; the first time of all as much as it needs to begin with.
-            share = (time.perf_counter() - started) / 10 if self.controller.measured else _MOST_CALIBRATION
+            # A share of the time that the prompt took; the first calibration may take as long as it needs.
+            share = (
+                (time.perf_counter() - started) / 10 if self.controller.costs.measured else _MOST_CALIBRATION
+            )
             budget = max(_LEAST_CALIBRATION, min(_MOST_CALIBRATION, share))
-            if self.controller.unmeasured(target.length, budget):
+            if self.controller.costs.unmeasured(target.length, budget):
                 self.calibrate(prompt[-1:], budget)
         yield from sequence.begin_proposers(self.controller)
         sequence.statistics.prefill_seconds = time.perf_counter() - started
@@ -176,7 +176,7 @@ class Engine:
     def _decode(self) -> Iterator[Event]:
         target, controller, sequence = self.target, self.controller, self.sequence
         reply = sequence.reply
-        target.patience = controller.patience
+        target.reread_limit = controller.reread_limit
         learning = 0.0
         controller.begin()
         if self.threads is not None:
@@ -188,7 +188,7 @@ class Engine:
             started = time.perf_counter()
             target_before, proposers = target.seconds, sequence.proposers
             proposers_before = sequence.model_seconds
-            widest = min(room, target.widest)
+            widest = min(room, target.max_width)
             draft = sequence.draft(controller, min(widest, reply.wanted) - 1)
             drafted = draft.proposal.tokens
             chosen = time.perf_counter()
@@ -209,7 +209,7 @@ class Engine:
                 tokens=tuple(reply.tokens[before:]),
                 origins=tuple(reply.origins[before:]),
                 text=text,
-                # What the controller learned from the last pass is part of this one.
+                # Learning from the last pass counts towards this one.
                 seconds=ended - started + learning,
                 target_seconds=target.seconds - target_before,
                 proposer_seconds=sum(each.model_seconds for each in proposers) - proposers_before,
@@ -227,7 +227,7 @@ class Engine:
                 controller.observe(entry)
                 learning = time.perf_counter() - learned
             if self.threads is not None:
-                width = max(1 + len(drafted) + padded + replayed, target.narrowest)
+                width = max(1 + len(drafted) + padded + replayed, target.min_width)
                 target.use_threads(self.threads.observe(width, entry.target_seconds, time.perf_counter()))
             yield from draft.dropped
             yield entry
@@ -253,7 +253,7 @@ class Engine:
         if p is None:
             rows = self.target.forward(tokens, rows=len(tokens))[: 1 + len(draft)]
             if sampler.greedy:
-                # Row by row: the rows behind the first mismatch need not be looked at.
+                # Row by row, since rows after the first mismatch are not needed.
                 return match_chain(draft, lambda index: sampler.choose(rows[index], history, draft[:index]))
             p = sampler.distributions(rows, history, draft)
         if proposal.q is None or sampler.greedy:
@@ -285,34 +285,34 @@ class Engine:
     def _among_candidates(
         self, tokens: Tokens[int], draft: Tokens[int], sampler: Sampler
     ) -> list[Distribution] | None:
-        """One pass for the largest logits only; None, and nothing done, where these do not decide."""
+        """One pass for the largest logits only; None if they are not enough, and then it is undone."""
         target = self.target
-        if target.candidates == 0 or not 0 < sampler.candidates <= target.candidates:
+        if target.candidates == 0 or not 0 < sampler.candidates_needed <= target.candidates:
             return None
         length = target.length
         candidates = target.forward_candidates(tokens)
-        p = None if candidates is None else sampler.among(candidates, self.sequence.history, draft)
+        p = None if candidates is None else sampler.from_candidates(candidates, self.sequence.history, draft)
         if p is None:
             target.rollback(length)
         return p
 
     def logits_after(self, tokens: Tokens[int]) -> NDArray[np.float32]:
-        """The target's logits (V,) after `tokens`, which the cache then holds. A view, see Context."""
-        shared = _common_prefix(self.cached, tokens[:-1])
+        """The target's logits (V,) after `tokens`, which are then in the cache. A view, see Context."""
+        shared = common_prefix(self.cached, tokens[:-1])
         self.target.rollback(shared)
         self.sequence.history = list(tokens)
         row: NDArray[np.float32] = self.target.forward(tokens[shared:], rows=1)[0]
         return row
 
     def _measure_plain(self) -> Iterator[float]:
-        """Seconds of passes that draft nothing, run behind the reply and taken back."""
+        """Seconds of plain passes, run after the reply and rolled back."""
         target = self.target
         length = target.length
         if length == target.capacity:
             return
         target.checkpoint()
-        # The first is slower: it follows a wider one.
-        for number in range(1 + ENOUGH):
+        # The first one is slower, because it follows a wider pass.
+        for number in range(1 + MIN_PLAIN_PASSES):
             started = time.perf_counter()
             target.forward(self.sequence.history[-1:])[0].argmax()
             target.rollback(length)
@@ -321,19 +321,11 @@ class Engine:
 
 
 def _ends(start: int, total: int, chunk: int, tail: int) -> list[int]:
-    """Where the chunks end in which tokens `start` to `total` are read; one ends `tail` tokens before."""
+    """The ends of the chunks in which tokens `start` to `total` are read; one is `tail` before the last."""
     ends = {*range(start + chunk, total, chunk), total, total - tail}
     return sorted(end for end in ends if start < end)
 
 
-def _common_prefix(first: Tokens[int], second: Tokens[int]) -> int:
-    """Length of the longest common prefix."""
-    for index, (one, other) in enumerate(zip(first, second, strict=False)):
-        if one != other:
-            return index
-    return min(len(first), len(second))
-
-
 def _rounded(tokens: int) -> int:
-    """A context length that holds `tokens`: the next multiple of 1,024."""
+    """The next multiple of 1,024: a context length with room for `tokens`."""
     return -(-tokens // 1024) * 1024

@@ -1,16 +1,17 @@
-"""What plain decoding would have taken for the tokens of a reply, beside what they took.
+"""How long plain decoding would have taken for the tokens of a reply.
 
-The panel, `specchat -p`, comparisons, benchmarks and JSON have their "times plain" from here.
+The panel, `specchat -p`, comparisons, benchmarks and JSON get their "times plain" from here.
 
-A plain pass counts as what it took, less what choosing and looking up took of it. The tokens of a drafted
-pass count as what plain passes would have taken at that moment. A machine's speed drifts within seconds, and
-there may be no plain pass near; but every pass tells how fast the machine is. So time is cut into spans, and
+A plain pass counts with its own time, without choosing and looking up. The tokens of a drafted pass count
+with the time that plain passes would have taken at that moment. A machine's speed drifts within seconds, and
+there may be no plain pass nearby, but every pass shows how fast the machine is. So time is divided into
+spans, and
 
     log seconds of a pass = v of its span + r of its kind,    r = 0 for plain passes
 
-is fitted by least squares to the mean of each kind in each span; neighbouring spans are tied to each other.
-Kinds are widths, and plain passes right behind drafted ones, which are slower because of them (see costs.py).
-What holds a pass up from outside would have held up plain decoding as well: it counts on both sides.
+is fitted by least squares to the mean of each kind in each span, with neighbouring spans tied to each other.
+Kinds are widths, and plain passes right after drafted ones, which are slower because of them (see costs.py).
+An outside delay of a pass would have delayed plain decoding as well, so it counts on both sides.
 """
 
 from __future__ import annotations
@@ -22,20 +23,22 @@ import numpy as np
 
 from app.engine.events import Pass
 
-# Plain passes that a reply must have.
-ENOUGH = 3
-# Seconds of decoding in which a machine's speed counts as the same, and how many such spans are told apart: a
-# longer reply has longer ones.
+# The number of plain passes that a reply must have.
+MIN_PLAIN_PASSES = 3
+# Seconds of decoding in which a machine's speed counts as constant, and the most such spans: a longer reply
+# has longer ones.
 _SPAN, _MOST_SPANS = 0.1, 128
-# The tie between neighbouring spans, in passes.
+# The weight that ties neighbouring spans, in passes.
 _TIE = 0.5
-# A pass that takes so many times the usual of its kind was held up from outside. How fast the usual moves.
-_HELD_UP, _STEP = 2.0, 0.1
-_PLAIN, _BEHIND = 1, 0
+# A pass that takes this many times what is usual for its kind was delayed from outside; and how far each pass
+# moves what is usual.
+_DELAYED, _STEP = 2.0, 0.1
+# The kind of a plain pass, and of one right after a drafted pass.
+_PLAIN, _AFTER_DRAFT = 1, 0
 
 
 class _Span:
-    """Passes of a short time: their number and seconds by kind. tokens: of all but plain passes."""
+    """Passes within a short time: their number and seconds by kind. tokens: from all but plain passes."""
 
     __slots__ = ("length", "passes", "seconds", "tokens")
 
@@ -59,35 +62,35 @@ class PlainEstimator:
     def __init__(self) -> None:
         self._spans = [_Span()]
         self._length = _SPAN
-        # Seconds of a pass by its kind, and the spans of kinds that were seen once.
+        # Usual seconds of a pass by kind, and the span of each kind that was seen only once.
         self._usual: dict[int, float] = {}
         self._first: dict[int, _Span] = {}
-        self._behind_draft = False
+        self._after_draft = False
         self._tokens = self._plain = 0
-        # Seconds of plain passes, and seconds for which any pass was held up.
+        # Seconds of plain passes, and of delays in any pass.
         self._own = 0.0
 
     def record(self, entry: Pass) -> None:
         """A pass was made."""
         drafted, kept = len(entry.drafted), len(entry.tokens)
         width = drafted + entry.padded + entry.replayed + 1
-        kind = width if drafted else _BEHIND if self._behind_draft else _PLAIN
-        self._behind_draft = drafted > 0
+        kind = width if drafted else _AFTER_DRAFT if self._after_draft else _PLAIN
+        self._after_draft = drafted > 0
         span = self._span()
         span.length += entry.seconds
         own = entry.seconds - entry.speculation_seconds
-        held_up = self._held_up(kind, own, span)
-        self._own += held_up + (own - held_up if kind == _PLAIN else 0.0)
+        delay = self._delay(kind, own, span)
+        self._own += delay + (own - delay if kind == _PLAIN else 0.0)
         self._tokens += kept
         span.tokens += kept if kind != _PLAIN else 0
-        self._time(span, kind, own - held_up)
+        self._time(span, kind, own - delay)
 
-    def timed_behind(self, seconds: float) -> None:
-        """A plain pass was timed behind the reply, which had too few."""
+    def add_plain_pass(self, seconds: float) -> None:
+        """A plain pass was timed after the reply, which had too few of them."""
         self._time(self._spans[-1], _PLAIN, seconds)
 
     def _span(self) -> _Span:
-        """The span of now."""
+        """The current span."""
         spans = self._spans
         if spans[-1].length >= self._length:
             if len(spans) == _MOST_SPANS:
@@ -104,33 +107,34 @@ class PlainEstimator:
         span.seconds[kind] += seconds
         self._plain += kind == _PLAIN
 
-    def _held_up(self, kind: int, seconds: float, span: _Span) -> float:
-        """For how long of its time a pass was held up from outside, by what is usual for its kind."""
+    def _delay(self, kind: int, seconds: float, span: _Span) -> float:
+        """How many of its seconds a pass was delayed from outside, judging by what is usual for its kind."""
         first = self._first.pop(kind, None)
         if kind not in self._usual:
             self._first[kind] = span
         usual = self._usual[kind] if kind in self._usual else self._usual_of_wider(kind, seconds)
-        if first is not None and usual > _HELD_UP * seconds:
-            # It was the first one that was held up.
+        if first is not None and usual > _DELAYED * seconds:
+            # The first pass of this kind was the one that was delayed.
             first.seconds[kind] -= usual - seconds
             self._own += 0.0 if kind == _PLAIN else usual - seconds
             usual = seconds
-        held_up = seconds - usual if seconds > _HELD_UP * usual else 0.0
-        self._usual[kind] = usual + _STEP * (seconds - held_up - usual)
-        return held_up
+        delay = seconds - usual if seconds > _DELAYED * usual else 0.0
+        self._usual[kind] = usual + _STEP * (seconds - delay - usual)
+        return delay
 
     def _usual_of_wider(self, kind: int, seconds: float) -> float:
-        """What is usual for a kind that takes `seconds` at first: that, unless wider passes take far less."""
+        """What is usual for a kind whose first pass took `seconds`: that, unless wider passes take far
+        less."""
         wider = min((usual for other, usual in self._usual.items() if other > kind), default=seconds)
-        return wider if seconds > _HELD_UP * wider else seconds
+        return wider if seconds > _DELAYED * wider else seconds
 
     def seconds_per_token(self) -> float | None:
-        """What plain decoding would have taken for a token of this reply; None where too few passes tell."""
+        """The time of plain decoding for a token of this reply; None if there are too few passes to tell."""
         if not self._tokens:
             return None
         drafted = 0.0
         if any(span.tokens for span in self._spans):
-            if self._plain < ENOUGH:
+            if self._plain < MIN_PLAIN_PASSES:
                 return None
             plain = self._plain_by_span()
             drafted = sum(span.tokens * each for span, each in zip(self._spans, plain, strict=True))

@@ -1,4 +1,4 @@
-"""The growing reply: where it ends, and which of its text may be shown."""
+"""The reply so far: where it ends, and how much of its text may be shown."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from app.llama.text import TextStream
 
 
 class Reply:
-    """Takes committed tokens one by one and says when the reply ends.
+    """Takes committed tokens one by one, and detects the end of the reply.
 
-    An end token ends it and stays in the tokens (the next turn's prompt contains it); it has no
-    text. A stop string is found wherever it lies across tokens and passes; it is cut from the text,
-    and each token that holds a part of it is cut from the tokens.
+    An end token ends it and stays in the tokens, since the next turn's prompt contains it; it has no text. A
+    stop string is found across tokens and passes. It is cut from the text, and each token that holds a part
+    of it is cut from the tokens.
     """
 
     def __init__(
@@ -33,8 +33,7 @@ class Reply:
         self._longest_stop = max(map(len, self._stop), default=0)
         self._max_tokens = max_tokens
         self._stream = TextStream()
-        # With stop strings: where each token's text ends; one further while it holds a character's
-        # first bytes.
+        # With stop strings: where each token's text ends, or one more if it ends inside a character.
         self._ends: list[int] = []
         self._shown = 0
 
@@ -44,7 +43,7 @@ class Reply:
         return self._max_tokens - len(self.tokens)
 
     def take(self, tokens: Sequence[int], origins: Sequence[str]) -> None:
-        """Take committed tokens up to the reply's end; what lies behind it is left out."""
+        """Take committed tokens up to the reply's end, and ignore the rest."""
         for token, origin in zip(tokens, origins, strict=True):
             self.tokens.append(token)
             self.origins.append(origin)
@@ -63,7 +62,7 @@ class Reply:
                 return
 
     def _cut_at_stop(self, before: int) -> bool:
-        """Cut at a stop string that the text behind `before` completes."""
+        """Cut at a stop string that the text after `before` completes."""
         start = max(0, before - self._longest_stop + 1)
         found = [place for place in (self.text.find(stop, start) for stop in self._stop) if place >= 0]
         if not found:
@@ -77,14 +76,14 @@ class Reply:
         return True
 
     def show(self) -> str:
-        """Text that was not shown yet and that no stop string can still take back."""
+        """Text that was not shown yet and that no stop string can still remove."""
         held = self._held_back() if self._stop and not self.finished else 0
         text = self.text[self._shown : len(self.text) - held]
         self._shown += len(text)
         return text
 
     def _held_back(self) -> int:
-        """Length of the longest end of the text that could become a stop string."""
+        """Length of the longest suffix of the text that could become a stop string."""
         for length in range(min(self._longest_stop - 1, len(self.text)), 0, -1):
             end = self.text[-length:]
             if any(stop.startswith(end) for stop in self._stop):

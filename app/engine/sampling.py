@@ -1,7 +1,7 @@
 """From logits to the distribution that a reply is sampled from.
 
-The order is llama.cpp's: penalties, top-k, top-p, min-p, temperature. So top-p and min-p look at
-the distribution at temperature 1, and every step sees only what the one before it kept.
+The order is llama.cpp's: penalties, top-k, top-p, min-p, temperature. So top-p and min-p apply to the
+distribution at temperature 1, and each step sees only what the one before it kept.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.selection import NoNumbers, largest, refuse_damage, top_candidates
+from app.engine.selection import InvalidLogits, check_logits, largest, top_candidates
 from app.engine.settings import Sampling
 from app.llama.candidates import Candidates
 from proposers.base import Distribution
 
 Logits = NDArray[np.float32]
 
-# Candidates looked at first where top-p is on and top-k is off: a nucleus is nearly always smaller.
+# Candidates considered first if top-p is on and top-k is off: a nucleus is nearly always smaller.
 _NUCLEUS = 512
 
 
 class Sampler:
-    """`Sampling` applied to rows of logits, of the target and of a draft alike. It keeps no state."""
+    """Applies `Sampling` to rows of logits, of the target and of a draft alike. It keeps no state."""
 
     def __init__(self, settings: Sampling) -> None:
         self.settings = settings
@@ -36,16 +36,16 @@ class Sampler:
         return self.settings.temperature == 0.0
 
     def choose(self, row: Logits, history: Sequence[int], drafted: Sequence[int]) -> int:
-        """The argmax of a row (V,) after penalties; the smaller id where two tie.
+        """The argmax of a row (V,) after penalties; the smallest id of those that tie.
 
-        Raises NoNumbers for rows that say nothing, see `_finite`.
+        Raises InvalidLogits, see `_finite`.
         """
         if self.settings.penalised:
             row = self._penalise(row[None], history, drafted)[0]
         return _argmax(row)
 
     def draw(self, distribution: Distribution, rng: np.random.Generator) -> int:
-        """A token by inversion: one uniform a token, so equal seeds meet equal choices."""
+        """A token by inversion: one uniform a token, so equal seeds make equal choices."""
         return int(distribution.tokens[draw_index(distribution.probabilities, rng)])
 
     def sample(
@@ -61,7 +61,7 @@ class Sampler:
     ) -> list[Distribution]:
         """Distributions of rows (n, V); the last row follows history + drafted, see RowSampler.
 
-        Raises NoNumbers for rows that say nothing, see `_finite`.
+        Raises InvalidLogits, see `_finite`.
         """
         settings = self.settings
         if settings.penalised:
@@ -74,37 +74,37 @@ class Sampler:
         return [self._without_top_k(row) for row in rows]
 
     @property
-    def candidates(self) -> int:
-        """How many of a row's largest logits decide what a whole row would; 0 where no number is enough.
+    def candidates_needed(self) -> int:
+        """How many of a row's largest logits give the same result as the whole row; 0 if no number does.
 
-        These are the tokens that top-k keeps (one at temperature 0), as many as may be penalised, and
-        one more. `among` says why.
+        These are the tokens that top-k keeps (one at temperature 0), as many as may be penalised, and one
+        more. `from_candidates` explains why.
         """
         settings = self.settings
         kept = 1 if self.greedy else settings.top_k
-        # A raised token may come from anywhere in the row.
+        # Any token of the row may be raised by a penalty that is a bonus.
         raised = settings.repeat_penalty < 1 or min(settings.frequency_penalty, settings.presence_penalty) < 0
         if kept == 0 or (settings.penalised and raised):
             return 0
         return kept + (settings.penalty_window if settings.penalised else 0) + 1
 
-    def among(
+    def from_candidates(
         self, candidates: Candidates, history: Sequence[int], drafted: Sequence[int]
     ) -> list[Distribution] | None:
-        """The distributions of whole rows, bit for bit, from at least `self.candidates` of each row's
-        largest logits; None where equal ones leave the choice to the whole row.
+        """The distributions of whole rows, bit for bit, from at least `self.candidates_needed` of each row's
+        largest logits; None if equal logits make whole rows necessary.
 
-        Row i follows history + drafted[:i]; rows behind the draft are not looked at.
+        Row i follows history + drafted[:i]; rows after the draft are ignored.
 
-        Let S be a row's candidates, t the least of their raw logits, and b the top-k-th largest of S after
-        penalties. A token outside S has a logit of at most t, after penalties too, because these only
-        lower. So where b > t, top-k keeps the same tokens of S as of the whole row, and of equal ones the
-        same, by the smaller id. Top-p, min-p and temperature look at nothing but what top-k kept.
+        Let S be a row's candidates, t the smallest of their raw logits, and b the top-k-th largest of S after
+        penalties. A token outside S has a logit of at most t, also after penalties, which can only lower it.
+        So if b > t, top-k keeps the same tokens of S as of the whole row, and of equal ones the same, by the
+        smaller id. Top-p, min-p and temperature see only what top-k kept.
 
-        b > t fails for equal logits only. Penalties lower at most `penalty_window` tokens of S, so top-k
-        and one more keep t or more: b is at least t, and is t only if two of these have it.
+        b > t fails only for equal logits. Penalties lower at most `penalty_window` tokens of S, so at least
+        top-k + 1 tokens keep a logit of t or more: b is at least t, and equals t only if two of them do.
 
-        Raises NoNumbers for rows that say nothing, see `_finite`.
+        Raises InvalidLogits, see `_finite`.
         """
         settings = self.settings
         tokens, logits = candidates.tokens[: 1 + len(drafted)], candidates.logits[: 1 + len(drafted)]
@@ -126,7 +126,7 @@ class Sampler:
         drafted: Sequence[int],
         candidates: NDArray[np.int32] | None = None,
     ) -> Logits:
-        """Rows (n, V), or those of candidates (n, K), after penalties; a copy."""
+        """A copy of rows (n, V), or of the logits (n, K) of candidates, after penalties."""
         settings = self.settings
         window = settings.penalty_window
         rows = rows.copy()
@@ -152,7 +152,7 @@ class Sampler:
         return rows
 
     def _truncate(self, tokens: NDArray[np.int64], logits: Logits) -> list[Distribution]:
-        """Top-p, min-p and temperature on candidates (n, m), sorted, that top-k kept."""
+        """Top-p, min-p and temperature for the sorted candidates (n, m) that top-k kept."""
         settings = self.settings
         if not np.isfinite(logits[:, 0]).all():
             logits = np.array([row if math.isfinite(row[0]) else _finite(row) for row in logits])
@@ -160,8 +160,8 @@ class Sampler:
         centred -= centred[:, :1]
         tempered = np.exp(centred / settings.temperature)
         found = []
-        # Candidates are sorted, so both rules keep the first so many; some forty plain floats are
-        # counted before numpy has begun.
+        # Candidates are sorted, so both rules keep the first few. For some forty of them a loop over plain
+        # floats is faster than numpy.
         for index, weights in enumerate(np.exp(centred).tolist()):
             enough = settings.top_p * sum(weights) if settings.top_p < 1.0 else math.inf
             size, reached = 1, weights[0]
@@ -173,7 +173,7 @@ class Sampler:
         return found
 
     def _without_top_k(self, row: Logits) -> Distribution:
-        """One row (V,) without top-k: the nucleus, the tokens above min-p, or all of them."""
+        """The distribution of a row (V,) without top-k: the nucleus, the tokens above min-p, or all."""
         settings = self.settings
         size = len(row)
         top = row.max()
@@ -210,21 +210,23 @@ def _argmax(row: Logits) -> int:
 
 
 def _finite(row: Logits) -> Logits:
-    """A row (m,) whose largest entry is no finite number, as one that says the same with 0 at the token that
-    is certain. Raises NoNumbers where there is none: for NaN, for several of infinity, for nothing but minus
-    infinity."""
+    """Replace a row (m,) whose largest entry is infinite by a finite one that is 0 at the certain token.
+
+    Raises InvalidLogits if there is no such token: for NaN, for infinity more than once, or for nothing but
+    minus infinity.
+    """
     top = row.max()
-    refuse_damage(top, row[None])
+    check_logits(top, row[None])
     if top == -math.inf:
-        raise NoNumbers
+        raise InvalidLogits
     return np.where(row == math.inf, 0.0, -math.inf).astype(np.float32)
 
 
 def draw_index(weights: NDArray[np.float64], rng: np.random.Generator) -> int:
     """An index with probability proportional to weights (m,), by inversion of one uniform.
 
-    `bisect` compares the uniform with single numbers, which lets the tests enumerate every outcome
-    of the code that runs.
+    `bisect` compares the uniform with single numbers, which lets tests enumerate every outcome of this very
+    code.
     """
     cumulative = weights.cumsum()
     cumulative /= cumulative[-1]

@@ -1,8 +1,8 @@
-"""The m largest of each row of logits, fast: a vocabulary has 150,000 entries and a pass ten rows.
+"""The m largest logits of each row, fast: a vocabulary has 150,000 entries, and a pass ten rows.
 
-A row is read once, as a block of `depth` rows that are reduced to column maxima. The m-th largest of
-(coarser) maxima is at least m entries' lower bound, so every one of the m largest entries lies in a
-column whose maximum reaches it: some m columns, a hundredth of the row, are looked at again.
+A row is read once, as a block of _DEPTH rows that are reduced to column maxima. At least m entries reach the
+m-th largest of the (coarser) maxima, so each of the m largest entries lies in a column whose maximum reaches
+it: about m columns, a hundredth of the row, are read again.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from app.errors import SpecchatError
 _DEPTH, _COARSE = 64, 4
 
 
-class NoNumbers(SpecchatError):
-    """Logits that say nothing."""
+class InvalidLogits(SpecchatError):
+    """No distribution can be computed from these logits."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -27,38 +27,39 @@ class NoNumbers(SpecchatError):
         )
 
 
-def refuse_damage(top: float, rows: NDArray[np.float32]) -> None:
-    """Raise NoNumbers where rows (n, V), whose largest entry is `top`, hold NaN, or infinity more than once.
+def check_logits(top: float, rows: NDArray[np.float32]) -> None:
+    """Raise InvalidLogits if rows (n, V), with largest entry `top`, hold NaN, or infinity more than once
+    each.
 
-    One infinite logit is a token that is certain, and minus infinity one that cannot be. The rows are only
-    looked at where `top` is no usual number: numpy's maximum of NaN and anything is NaN.
+    One infinite logit is a token that is certain, and minus infinity one that is impossible. The rows are
+    read only if `top` is not finite: numpy's maximum of NaN and anything is NaN.
     """
     if top < math.inf:
         return
     if np.isnan(rows).any() or (np.count_nonzero(rows == math.inf, axis=1) > 1).any():
-        raise NoNumbers
+        raise InvalidLogits
 
 
 def top_candidates(rows: NDArray[np.float32], count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """The `count` largest entries of each row (n, V), largest first, ties by smaller index.
 
-    Returns their indices and values, both (n, count). count must not exceed V. Raises NoNumbers, see
-    `refuse_damage`.
+    Returns their indices and values, both (n, count); count must not exceed V. Raises InvalidLogits, see
+    `check_logits`.
     """
     number, size = rows.shape
     width = size // _DEPTH
     coarse = width // _COARSE
     if count > coarse // 2:
-        # So many that most columns would be looked at again: the exact bound costs less.
+        # Most columns would be read again, so the exact bound costs less.
         return largest(np.broadcast_to(np.arange(size), rows.shape), rows, count)
-    # Methods and reduce of ufuncs rather than functions of numpy: most of these arrays are so small that
-    # a function's way to its loop costs as much as the loop.
+    # Methods and ufunc.reduce instead of numpy's functions: most of these arrays are so small that a call's
+    # overhead is as much as its loop.
     block = rows[:, : _DEPTH * width].reshape(number, _DEPTH, width)
     maxima = np.maximum.reduce(block, axis=1)
     tail = _DEPTH * width
-    refuse_damage(np.maximum.reduce(maxima, axis=None), rows)
+    check_logits(np.maximum.reduce(maxima, axis=None), rows)
     if tail < size:
-        refuse_damage(np.maximum.reduce(rows[:, tail:], axis=None), rows)
+        check_logits(np.maximum.reduce(rows[:, tail:], axis=None), rows)
     coarse_maxima = np.maximum.reduce(maxima[:, : _COARSE * coarse].reshape(number, _COARSE, coarse), axis=1)
     coarse_maxima.partition(coarse - count, axis=1)
     bound = coarse_maxima[:, coarse - count]
@@ -82,11 +83,12 @@ def top_candidates(rows: NDArray[np.float32], count: int) -> tuple[NDArray[np.in
 def largest(
     tokens: NDArray[np.integer[Any]], logits: NDArray[np.float32], count: int
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The `count` largest of each row's candidates (n, m), whose logits these are, as `top_candidates`."""
+    """The `count` largest of each row's candidates (n, m), given their tokens and logits, like
+    `top_candidates`."""
     number, size = logits.shape
     top = np.partition(logits, size - count, axis=1)[:, size - count :]
     # NaN is sorted to the end.
-    refuse_damage(np.maximum.reduce(top, axis=None), logits)
+    check_logits(np.maximum.reduce(top, axis=None), logits)
     bound = top[:, 0]
     owners, columns = (logits >= bound[:, None]).nonzero()
     found = tokens[owners, columns].astype(np.int64)
@@ -100,7 +102,7 @@ def _largest_first(
     number: int,
     count: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """The `count` largest of each row's candidates; each row owns at least so many."""
+    """The `count` largest of each row's candidates; each row owns at least that many."""
     if number == 1:
         chosen = np.lexsort((indices, -values))[None, :count]
         return indices[chosen], values[chosen]

@@ -1,7 +1,7 @@
-"""One conversation in the target's cache: its tokens, its proposers, and the reply that is being made.
+"""One conversation in the target's cache: its tokens, its proposers, and the reply in progress.
 
-An engine runs the passes. A sequence says what the next pass is to verify (`draft`), and takes what the pass
-made of it (`commit`). It never sees the target, so an engine can hold several.
+The engine runs the passes. A sequence supplies what the next pass must verify (`draft`) and takes the result
+(`commit`). It never sees the target, so an engine can hold several.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from proposers.off import Off
 
 
 @dataclass(slots=True)
-class Draft:
-    """What a pass is to verify, and how it came about.
+class DraftedPass:
+    """What a pass must verify, and how it was chosen.
 
-    speculating: whether proposers were asked at all. reading_seconds: what their models took to read what
-    they had missed. values, pause: see Pass. dropped: proposers that failed; told when the pass is done, as
-    whoever hears of it may stop there.
+    speculating: whether proposers were asked at all. reading_seconds: time that their models took to read
+    tokens they had missed. values, pause: see Pass. dropped: proposers that failed; reported after the pass,
+    because the caller may stop at that event.
     """
 
     proposer: Proposer
@@ -45,10 +45,10 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What a pass made of a draft.
+    """The result of a pass.
 
     committed: the accepted tokens and the one that the target adds. complete: whether all of a chain, or a
-    whole branch of a tree, was accepted. hidden: see Proposer.observe; None where nobody needs it.
+    whole branch of a tree, was accepted. hidden: see Proposer.observe; None if no proposer needs it.
     """
 
     committed: list[int]
@@ -57,12 +57,12 @@ class Verified:
 
 
 class Sequence:
-    """What is said, by whom it is drafted, and how far the reply is.
+    """The tokens of a conversation, its proposers, and its last reply.
 
-    history: all of the prompt and of the reply; its last token is not in the cache. proposers: at least one;
-    where there are several, the controller chooses one for each pass. k: a fixed draft length; None lets the
+    history: all tokens of the prompt and the reply; the last one is not in the cache. proposers: at least
+    one; the controller chooses among several before each pass. k: a fixed draft length; None lets the
     controller choose. Both may be replaced between any two passes. reply, sampler, rng, plain and statistics
-    are those of the reply that was begun last.
+    belong to the reply that was begun last.
     """
 
     reply: Reply
@@ -74,13 +74,12 @@ class Sequence:
         self.proposers = tuple(proposers)
         self.k: int | None = None
         self.history: list[int] = []
-        # What plain decoding would have taken for the reply so far.
         self.plain = PlainEstimator()
         self._begun: tuple[Proposer, ...] = ()
         self._prompt_length = 0
 
     def begin(self, request: Request, model: Model, cached: int) -> None:
-        """Another reply. cached: tokens of the prompt that are not read again."""
+        """Begin a new reply. cached: tokens of the prompt that need not be read."""
         self.history = list(request.prompt)
         self._prompt_length = len(self.history)
         self.k = request.k
@@ -99,16 +98,16 @@ class Sequence:
 
     @property
     def needs_hidden(self) -> bool:
-        """Whether any proposer is to see the target's hidden states."""
+        """Whether any proposer needs the target's hidden states."""
         return any(proposer.needs_hidden for proposer in self.proposers)
 
     @property
     def model_seconds(self) -> float:
-        """Time that models of the proposers have taken so far."""
+        """Time spent in models of proposers so far."""
         return sum(proposer.model_seconds for proposer in self.proposers)
 
     def begin_proposers(self, controller: Controller) -> Iterator[ProposerDropped]:
-        """The prompt was read: proposers begin, and those likely to be used read it too."""
+        """The prompt has been read: proposers begin, and models likely to be used read it too."""
         self._begun = self.proposers
         for proposer in self.proposers:
             try:
@@ -118,7 +117,7 @@ class Sequence:
                 yield self.drop(ProposerFault.of(proposer, fault))
 
     def resume(self, controller: Controller) -> tuple[ProposerDropped, ...]:
-        """Go on between two passes, after another sequence may have used the proposers' models."""
+        """Continue between two passes, after another sequence may have used the proposers' models."""
         dropped = []
         for proposer in self.proposers:
             try:
@@ -128,13 +127,15 @@ class Sequence:
                 dropped.append(self.drop(ProposerFault.of(proposer, fault)))
         return tuple(dropped)
 
-    def draft(self, controller: Controller, limit: int) -> Draft:
-        """What the next pass is to verify: at most `limit` tokens."""
+    def draft(self, controller: Controller, limit: int) -> DraftedPass:
+        """What the next pass must verify: at most `limit` drafted tokens."""
         history, proposers = self.history, self.proposers
-        # Plain decoding alone is not to pay for what nobody asks it.
+        # Plain decoding must not pay for choosing among proposers.
         drafting = self.drafting
-        speculating = drafting and (self.k is not None or controller.asks())
-        draft = Draft(proposers[0], speculating, pause="resting" if drafting and not speculating else None)
+        speculating = drafting and (self.k is not None or controller.may_draft())
+        draft = DraftedPass(
+            proposers[0], speculating, pause="resting" if drafting and not speculating else None
+        )
         for each in proposers:
             try:
                 if each not in self._begun:
@@ -142,7 +143,7 @@ class Sequence:
                     each.begin(history)
                     draft.reading_seconds += self._sync(each, controller)
                 elif speculating and self.reply.tokens and not each.needs_hidden:
-                    # One that was not used learns from what it would have proposed.
+                    # A proposer that was not used still learns from what it would have proposed.
                     each.observe(history)
             except FAULTS as fault:
                 draft.dropped.append(self.drop(ProposerFault.of(each, fault)))
@@ -151,7 +152,7 @@ class Sequence:
         try:
             if speculating:
                 k, threshold = self._choose(draft, controller, limit)
-                # One token is read along with the first that is drafted.
+                # A lag of one token is read together with the first drafted one.
                 if k > 0 and draft.proposer.lag(history) > 1:
                     draft.reading_seconds += self._read(draft.proposer, controller)
                 if k > 0:
@@ -161,8 +162,8 @@ class Sequence:
             draft.proposer, draft.values, draft.pause = self.proposers[0], (), None
         return draft
 
-    def commit(self, draft: Draft, verified: Verified) -> int:
-        """Take what a pass committed. Returns how many tokens the reply had before."""
+    def commit(self, draft: DraftedPass, verified: Verified) -> int:
+        """Take the tokens that a pass committed. Returns how many tokens the reply had before."""
         before = len(self.reply.tokens)
         self.reply.take(verified.committed, _origins(draft, verified))
         # A stop string may have begun in an earlier pass and cut some of its tokens.
@@ -173,7 +174,7 @@ class Sequence:
         return before
 
     def end(self) -> Iterator[ProposerDropped]:
-        """The reply has ended: proposers see the last of it."""
+        """The reply has ended: proposers see its last tokens."""
         yield from self._observe(None)
 
     def _observe(self, hidden: NDArray[np.float32] | None) -> Iterator[ProposerDropped]:
@@ -185,17 +186,17 @@ class Sequence:
                     yield self.drop(ProposerFault.of(each, fault))
 
     def drop(self, fault: ProposerFault) -> ProposerDropped:
-        """Go on without a proposer that failed."""
+        """Continue without a proposer that failed."""
         left = tuple(each for each in self.proposers if each is not fault.proposer)
         self.proposers = left or (Off(),)
         return ProposerDropped(fault.proposer.name, fault.damaged, str(fault))
 
-    def _choose(self, draft: Draft, controller: Controller, limit: int) -> tuple[int, float]:
-        """Decide who drafts: how many tokens at most, and the confidence threshold where it stops."""
+    def _choose(self, draft: DraftedPass, controller: Controller, limit: int) -> tuple[int, float]:
+        """Choose who drafts. Returns the most tokens to draft, and the confidence threshold to stop at."""
         proposers = self._begun
         if self.k is not None and len(proposers) == 1:
             return min(self.k, limit), 0.0
-        controller.at_depth(len(self.history) - 1)
+        controller.costs.set_depth(len(self.history) - 1)
         options = [self._option(each, controller, min(limit, LONGEST_DRAFT)) for each in proposers]
         if self.k is None:
             choice = controller.choose(options)
@@ -209,7 +210,7 @@ class Sequence:
 
     def _option(self, proposer: Proposer, controller: Controller, longest: int) -> DraftOption:
         history = self.history
-        least = controller.least_chance if self.k is None else 0.0
+        least = controller.min_chance if self.k is None else 0.0
         try:
             forecast = proposer.forecast(history, longest, least)
             lag = proposer.lag(history)
@@ -218,11 +219,11 @@ class Sequence:
             raise ProposerFault.of(proposer, fault) from fault
 
     def _sync(self, proposer: Proposer, controller: Controller) -> float:
-        """Let a proposer's model read what it has not, where it is likely to be used; seconds."""
+        """Let a proposer's model read what it has missed, if it is likely to be used. Returns the seconds."""
         chosen_anyway = self.k is not None or len(self.proposers) == 1
         if proposer.lag(self.history) == 0:
             return 0.0
-        if chosen_anyway or controller.promising(self._option(proposer, controller, LONGEST_DRAFT)):
+        if chosen_anyway or controller.worth_syncing(self._option(proposer, controller, LONGEST_DRAFT)):
             return self._read(proposer, controller)
         return 0.0
 
@@ -230,11 +231,11 @@ class Sequence:
         lag, before = proposer.lag(self.history), proposer.model_seconds
         proposer.sync(self.history)
         seconds = proposer.model_seconds - before
-        controller.synced(proposer.name, lag, seconds)
+        controller.record_sync(proposer.name, lag, seconds)
         return seconds
 
 
-def _origins(draft: Draft, verified: Verified) -> list[str]:
+def _origins(draft: DraftedPass, verified: Verified) -> list[str]:
     """Where each committed token of a pass came from."""
     if not draft.proposal.tokens:
         return ["plain"]

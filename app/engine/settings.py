@@ -1,4 +1,4 @@
-"""A reply's sampling settings; apart from the sampler, so that a front end need not load numpy."""
+"""A reply's sampling settings, separate from the sampler so that a front end need not load numpy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LONGEST_DRAFT = 32
 class Sampling:
     """A reply's settings. top_k 0, top_p 1, min_p 0 and penalties of 1, 0, 0 are off.
 
-    penalty_window: how many of the last tokens, of the prompt too, the penalties look at.
+    penalty_window: how many of the last tokens penalties apply to, the prompt's included.
     Raises UsageError for a value outside its range.
     """
 

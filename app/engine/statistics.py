@@ -11,12 +11,12 @@ from app.engine.reply import Reply
 class Statistics(Counts):
     """Counts every pass once; `finish` gives the record in which all sums reconcile."""
 
-    def __init__(self, prompt_tokens: int, cached_tokens: int, seed: int, pace: PlainEstimator) -> None:
+    def __init__(self, prompt_tokens: int, cached_tokens: int, seed: int, plain: PlainEstimator) -> None:
         super().__init__()
         self._prompt_tokens = prompt_tokens
         self._cached_tokens = cached_tokens
         self._seed = seed
-        self._pace = pace
+        self._plain = plain
         self.prefill_seconds = 0.0
 
     def join(self, proposer: str) -> None:
@@ -25,13 +25,13 @@ class Statistics(Counts):
 
     def record(self, entry: Pass) -> None:
         super().record(entry)
-        self._pace.record(entry)
+        self._plain.record(entry)
 
     def finish(self, reason: FinishReason, reply: Reply) -> Finished:
         reply.finished = reason
         # A stop string can cut tokens that an earlier pass kept.
         self.kept = len(reply.tokens)
-        plain_seconds = self._pace.seconds_per_token()
+        plain_seconds = self._plain.seconds_per_token()
         if set(self.by_proposer) == {"off"} and reply.tokens:
             # Its own measure, to the last bit.
             plain_seconds = self.decode_seconds / len(reply.tokens)

@@ -1,8 +1,8 @@
-"""Which drafted tokens stand, and what comes after them. Pure functions of p, q and a generator.
+"""Which drafted tokens are accepted, and which token follows. Pure functions of p, q and a generator.
 
 Symbols are the papers': x the draft, k its length, p the target's distributions, q the draft's, tau
 the number of accepted tokens, P_i the running acceptance of the block rule, u uniforms. Every rule
-leaves the output distributed as p, whatever q the draft was really drawn from.
+leaves the output distributed as p, whatever q the draft was drawn from.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Rule = Callable[[Sequence[int], Rows, Rows, np.random.Generator], list[int]]
 
 
 def match_chain(draft: Sequence[int], sample: Callable[[int], int]) -> list[int]:
-    """Verify a deterministic draft: q is 1 at each token, so token i stands with probability p(x_i).
+    """Verify a deterministic draft: q is 1 at each token, so token i is accepted with probability p(x_i).
 
-    Sampling y from p and keeping the draft while y is its next token is the token rule of Leviathan
-    et al. (2023, algorithm 1) for such a q: accepted with p(x), and a y that differs is distributed
-    as (p - q)+ normalised. It uses one uniform for each committed token, as plain decoding does, so
-    a seed gives the same reply whatever was drafted.
+    Sampling y from p, and keeping the draft while y is its next token, is the token rule of Leviathan et al.
+    (2023, algorithm 1) for this q: x is accepted with p(x), and a y that differs is distributed as (p - q)+
+    normalised. It uses one uniform for each committed token, as plain decoding does, so a seed gives the same
+    reply whatever was drafted.
 
     sample(i) draws from the target's distribution after draft[:i]. Returns 1 to k + 1 tokens.
     """
@@ -42,14 +42,14 @@ def match_chain(draft: Sequence[int], sample: Callable[[int], int]) -> list[int]
 def match_tree(
     tokens: Sequence[int], parents: Sequence[int], sample: Callable[[Sequence[int]], int]
 ) -> tuple[list[int], list[int]]:
-    """Verify a tree of deterministic guesses: go on to a node's child as long as the target says its token.
+    """Verify a tree of deterministic guesses: move to a child as long as the target draws its token.
 
-    At a node whose children are the set S, one of them stands with probability p(S), the most that any rule
-    can do for a given S; so each committed token is a draw from p, and a seed gives the same reply whatever
-    was drafted, as with `match_chain`.
+    At a node with children S one of them is accepted with probability p(S), the most that any rule can
+    achieve for a given S. Each committed token is a draw from p, and a seed gives the same reply whatever was
+    drafted, as with `match_chain`.
 
-    tokens, parents: see Proposal. sample(path) draws from the target's distribution behind these nodes, from
-    the root down. Returns the committed tokens, and the nodes of those that were drafted.
+    tokens, parents: see Proposal. sample(path) draws from the target's distribution after these nodes, listed
+    from the root down. Returns the committed tokens, and the nodes of the accepted ones.
     """
     committed: list[int] = []
     path: list[int] = []
@@ -85,8 +85,8 @@ def token_rule(draft: Sequence[int], q: Rows, p: Rows, rng: np.random.Generator)
 def block_rule(draft: Sequence[int], q: Rows, p: Rows, rng: np.random.Generator) -> list[int]:
     """Block verification (Sun et al. 2024, arXiv 2403.10444, algorithm 2).
 
-    It weighs the draft as a whole and accepts at least as many tokens as the token rule. Arguments
-    and result as for `token_rule`.
+    It judges the draft as a whole, and accepts at least as many tokens as the token rule. Arguments and
+    result are those of `token_rule`.
     """
     k = len(draft)
     running = [1.0]
@@ -98,7 +98,7 @@ def block_rule(draft: Sequence[int], q: Rows, p: Rows, rng: np.random.Generator)
     for index in range(1, k + 1):
         if index < k:
             denominator = excess[index - 1] + 1.0 - running[index]
-            # 0/0 only where P_i = 1 and p = q: then the next position is accepted for certain.
+            # 0/0 only if P_i = 1 and p = q: then the next position is certainly accepted.
             h = excess[index - 1] / denominator if denominator > 0.0 else 1.0
         else:
             h = running[k]
@@ -119,7 +119,7 @@ def _ratio(p: float, q: float) -> float:
 
 
 def _draw_residual(residual: Rows, p: Rows, rng: np.random.Generator) -> int:
-    """A token of a residual; where rounding left nothing of it, p and q were equal."""
+    """A token of a residual, or of p if rounding left nothing of it, as then p and q were equal."""
     return draw_index(residual if residual.any() else p, rng)
 
 
@@ -130,10 +130,9 @@ def verify_sampled(
     p: Sequence[Distribution],
     rng: np.random.Generator,
 ) -> list[int]:
-    """Apply a rule to distributions kept on their supports, on the union of those supports.
+    """Apply a rule to sparse distributions, on the union of their supports.
 
-    q has k entries, p has k + 1. The dense rows that the rule sees are a few hundred wide where the
-    vocabulary is 150,000.
+    q has k entries, p has k + 1. The rule's dense rows are a few hundred wide for a vocabulary of 150,000.
     """
     rows = (*q, *p)
     vocabulary, columns = np.unique(np.concatenate([row.tokens for row in rows]), return_inverse=True)

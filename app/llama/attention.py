@@ -1,9 +1,9 @@
-"""What attention costs on this CPU with flash attention and without it, by width and depth of a pass.
+"""What attention costs on this CPU with and without flash attention, by width and depth of a pass.
 
-Flash attention changes the attention of a pass and nothing else. So both ways are timed on a model that has
-the heads of the one in question and next to no other weights: that takes about a second for a model of any
-size, where the model itself would need minutes to be read deep into, and what differs is not lost in what
-does not. Left out of account: a sliding window, outside of which flash attention saves time.
+Flash attention changes only the attention of a pass. So both ways are timed on a model with the same heads
+and hardly any other weights. That takes about a second for a model of any size, while filling the model's own
+cache could take minutes; and the difference is not lost in everything else. Sliding windows are ignored:
+outside of them flash attention saves time.
 """
 
 from __future__ import annotations
@@ -22,28 +22,27 @@ from app.llama.model import Model
 from app.llama.probe_model import ProbeShape, write_probe_model
 from app.llama.settings import ContextSettings, ModelSettings
 
-# Tokens of a pass that reads, and of one with a draft in it; a plain pass has one.
+# Width of a pass that reads a prompt, and of one with a draft; a plain pass has width 1.
 READING, DRAFTED = 256, 8
-# Depths at which passes are timed, beside the deepest that is reached.
+# Depths at which passes are timed, besides the deepest one reached.
 _DEPTHS = (32, 512)
 _DEEPEST = 2048
-# Reading goes on, and passes are repeated, while so many seconds last.
+# Seconds for reading and for repeating passes of one width, and the most repeats.
 _READING_SECONDS, _PASSES_SECONDS, _REPEATS = 0.8, 0.08, 10
-# Layers are added until they have so many numbers in the queries of a token: tiny heads are timed better
-# in company.
+# Layers are added until the queries of a token have this many numbers: tiny heads are timed better together.
 _ENOUGH, _MOST_LAYERS = 2048, 4
 
 
-class Heads(NamedTuple):
-    """The shape of a model's attention: heads of queries, heads that are cached, numbers in each head."""
+class AttentionHeads(NamedTuple):
+    """The shape of a model's attention: heads of queries, heads in the cache, numbers in each head."""
 
     queries: int
     cached: int
     length: int
 
 
-class Point(NamedTuple):
-    """A measured pass of `width` tokens. depth: tokens before it, and half of its own where it reads."""
+class AttentionTiming(NamedTuple):
+    """A timed pass of `width` tokens. depth: tokens before it, plus half of its own if it reads a prompt."""
 
     flash: bool
     width: int
@@ -51,13 +50,15 @@ class Point(NamedTuple):
     seconds: float
 
 
-def measure_attention(heads: Heads, settings: ContextSettings, trained: int) -> tuple[Point, ...]:
+def measure_attention(
+    heads: AttentionHeads, settings: ContextSettings, trained: int
+) -> tuple[AttentionTiming, ...]:
     """Time both ways in turn. trained: tokens of context that the model was trained with.
 
-    Reading is timed once at each depth, and given at two: in the mean over the first half and over the
-    second. Passes are timed several times, the fastest counts.
+    Reading is timed once at each depth and returned as two means, over the first half and the second. Other
+    passes are timed several times, and the fastest counts.
 
-    Raises SpecchatError where llama.cpp cannot, OSError where no file can be written.
+    Raises SpecchatError if llama.cpp fails, OSError if no file can be written.
     """
     layers = min(_MOST_LAYERS, max(1, _ENOUGH // (heads.queries * heads.length)))
     deepest = max(2 * READING, min(trained, _DEEPEST))
@@ -78,8 +79,8 @@ def measure_attention(heads: Heads, settings: ContextSettings, trained: int) -> 
     return tuple(points)
 
 
-def _reading(ways: Sequence[Context], deepest: int) -> list[Point]:
-    """Fill both caches."""
+def _reading(ways: Sequence[Context], deepest: int) -> list[AttentionTiming]:
+    """Time how both caches are filled."""
     ends = time.perf_counter() + _READING_SECONDS
     for way in ways:
         _timed(way, READING)
@@ -94,29 +95,33 @@ def _reading(ways: Sequence[Context], deepest: int) -> list[Point]:
     for first, end in ((0, half), (half, len(taken))):
         depth = READING * (first + end) / 2
         for index in range(len(ways)):
-            points.append(Point(bool(index), READING, depth, fmean(each[index] for each in taken[first:end])))
+            points.append(
+                AttentionTiming(bool(index), READING, depth, fmean(each[index] for each in taken[first:end]))
+            )
     return points
 
 
-def _passes(ways: Sequence[Context], depth: int) -> list[Point]:
-    """Plain passes and wider ones at this depth."""
+def _passes(ways: Sequence[Context], depth: int) -> list[AttentionTiming]:
+    """Time plain passes and wider ones at this depth."""
     points = []
     for width in (1, DRAFTED):
         ends = time.perf_counter() + _PASSES_SECONDS
         fastest = [float("inf")] * 2
         for repeat in range(_REPEATS):
-            # The first builds the graph for this width.
+            # The first pass builds the graph for this width.
             if repeat > 1 and time.perf_counter() > ends:
                 break
             for index, way in enumerate(ways):
                 way.rollback(depth)
                 fastest[index] = min(fastest[index], _timed(way, width))
-        points += [Point(bool(index), width, depth, seconds) for index, seconds in enumerate(fastest)]
+        points += [
+            AttentionTiming(bool(index), width, depth, seconds) for index, seconds in enumerate(fastest)
+        ]
     return points
 
 
 def _timed(context: Context, width: int) -> float:
-    """Seconds that llama.cpp takes for a pass."""
+    """Seconds that llama.cpp needs for a pass."""
     before = context.seconds
     context.forward(range(width), rows=0 if width == READING else width)
     return context.seconds - before

@@ -1,4 +1,4 @@
-"""llama.cpp's batch: the tokens of one pass, their positions, and the sequences that see them."""
+"""llama.cpp's batch: the tokens of one pass, their positions and their sequences."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import llama_cpp
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The shape of a tree of tokens behind a root.
+    """The shape of a tree of tokens below a root.
 
-    parents: of each node, the index of its parent, smaller than its own, or -1 for the root.
+    parents: for each node the index of its parent, always smaller than its own, or -1 for the root.
     """
 
     parents: tuple[int, ...]
 
     def branches(self) -> list[tuple[int, ...]]:
-        """By node, the leaves at or below it, numbered from 0 in the order of their nodes."""
+        """For each node the leaves at or below it, numbered from 0 in the order of the nodes."""
         count = len(self.parents)
         inner = set(self.parents)
         below: list[tuple[int, ...]] = [()] * count
@@ -30,7 +30,7 @@ class Tree:
         return below
 
     def depths(self) -> list[int]:
-        """By node, its distance from the root: 1 for the root's children."""
+        """For each node its distance from the root: 1 for the root's children."""
         depths: list[int] = []
         for parent in self.parents:
             depths.append(1 if parent < 0 else depths[parent] + 1)
@@ -38,11 +38,11 @@ class Tree:
 
 
 class Batch:
-    """Room for the tokens of one pass. Free it once."""
+    """Buffers for the tokens of one pass. The owner frees `native`, once."""
 
     def __init__(self, slots: int, sequences: int) -> None:
         self.native = llama_cpp.llama_batch_init(slots, 0, sequences)
-        # Fields of a ctypes structure are new objects at each access; these pointers stay.
+        # Each access to a field of a ctypes structure makes a new object, so keep these pointers.
         self._tokens, self._positions = self.native.token, self.native.pos
         self._outputs = self.native.logits
         for index in range(slots):
@@ -50,8 +50,8 @@ class Batch:
             self.native.seq_id[index][0] = 0
 
     def fill(self, tokens: Sequence[int], position: int, rows: int) -> None:
-        """Tokens of sequence 0 from a position on; logits are wanted of the last `rows`."""
-        # A plain loop: for the few tokens of a usual pass it is done before numpy has begun.
+        """Tokens of sequence 0, starting at a position; logits are wanted for the last `rows`."""
+        # For the few tokens of a usual pass a plain loop is faster than numpy.
         silent = len(tokens) - rows
         for index, token in enumerate(tokens):
             self._tokens[index] = token
@@ -60,8 +60,8 @@ class Batch:
         self.native.n_tokens = len(tokens)
 
     def fill_tree(self, tokens: Sequence[int], tree: Tree, position: int) -> int:
-        """A root and the nodes of a tree behind it, each seen by the sequences of its branches, so that
-        llama.cpp's own mask is that of the tree. The number of its branches."""
+        """A root and the nodes of its tree, each in the sequences of the branches through it, so that
+        llama.cpp's own mask is the tree's. Returns the number of branches."""
         self.fill(tokens, position, len(tokens))
         branches, depths = tree.branches(), tree.depths()
         count = 1 + max(branch for below in branches for branch in below)
@@ -73,7 +73,7 @@ class Batch:
         return count
 
     def clear_tree(self, count: int) -> None:
-        """The next pass is of sequence 0 alone again. count: tokens of the tree's pass, its root included."""
+        """Use sequence 0 alone again. count: tokens of the tree's pass, its root included."""
         for index in range(count):
             self.native.n_seq_id[index] = 1
             self.native.seq_id[index][0] = 0

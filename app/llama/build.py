@@ -1,4 +1,4 @@
-"""Which llama.cpp this is and which CPU it runs on: what is learned about one holds for no other."""
+"""Identifies this build of llama.cpp and the CPU it runs on: what is measured with one holds for no other."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from llama_cpp import _ggml
 
-# Of /proc/cpuinfo, what decides which instructions there are and whether they work.
+# Lines of /proc/cpuinfo that decide which instructions there are and whether they work.
 _CPU = ("vendor_id", "cpu family", "model", "model name", "stepping", "microcode", "flags", "Features")
 
 
@@ -24,7 +24,7 @@ def build_and_cpu() -> str:
 
 
 def _cpu(information: Path) -> str:
-    """The first processor, by that file of Linux, else by what Python knows."""
+    """The first processor, from that file on Linux, elsewhere from what Python knows."""
     try:
         lines = information.read_text(errors="replace").partition("\n\n")[0].splitlines()
     except OSError:

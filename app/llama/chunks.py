@@ -1,25 +1,25 @@
-"""How many tokens of a prompt are read at once."""
+"""How many tokens of a prompt are read in one pass."""
 
 from __future__ import annotations
 
-# A pass on a GPU cannot be stopped. So a slow one reads few tokens at once: so many at first and at least,
-# twice as many after a pass that took less than the shorter of these seconds, half as many after one that
-# took more than the longer.
+# A pass on a GPU cannot be stopped, so a slow GPU reads few tokens in each. A chunk starts with _FIRST
+# tokens, doubles after a pass of less than _SHORT seconds, and halves, down to _LEAST, after one of more than
+# _LONG.
 _FIRST, _LEAST = 64, 32
 _SHORT, _LONG = 0.25, 1.0
 
 
 class ChunkSize:
-    """tokens: of the next chunk, at most `most`."""
+    """tokens: the size of the next chunk."""
 
     def __init__(self, most: int, adapts: bool) -> None:
-        """adapts: whether it follows what passes take."""
+        """most: the largest size. adapts: whether the size follows the time that passes take."""
         self._most = most
         self._adapts = adapts
         self.tokens = min(_FIRST, most) if adapts else most
 
     def observe(self, tokens: int, seconds: float) -> None:
-        """A pass over so many tokens took so long."""
+        """A pass over this many tokens took this long."""
         if not self._adapts or tokens != self.tokens:
             return
         if seconds < _SHORT:

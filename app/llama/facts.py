@@ -25,7 +25,7 @@ class Device:
 
 
 @dataclass(frozen=True, slots=True)
-class BuildFacts:
+class LlamaBuild:
     """How llama.cpp was built.
 
     version: of llama-cpp-python. backends: such as "CPU", "CUDA", "Metal". cpu_features: what the
@@ -35,6 +35,5 @@ class BuildFacts:
     version: str
     backends: tuple[str, ...]
     gpu_offload: bool
-    rpc: bool
     cpu_features: tuple[str, ...]
     system_info: str

@@ -1,10 +1,10 @@
-"""How weights are laid out for this CPU, and what is done where llama.cpp's code for AMX does not work.
+"""Layouts of weights for this CPU, and a check of llama.cpp's AMX code, which does not work in every build.
 
-llama.cpp copies weights into layouts that its fastest kernels for this CPU read; it calls them extra
-buffer types (CPU_REPACK, AMX) and takes the first of its list that suits a tensor. Some compilers break
-the kernels for AMX (gcc 12 drops the stores of the tile configuration): the first pass over more than one
-token then kills the process. So where AMX is on the list it is tried once, in a process of its own, and
-taken off the list if it fails. The other layouts stay.
+llama.cpp copies weights into the layouts that its fastest kernels for this CPU read. It calls them extra
+buffer types (CPU_REPACK, AMX) and uses the first one on its list that suits a tensor. Some compilers break
+the AMX kernels (gcc 12 drops the stores of the tile configuration), and then the first pass over more than
+one token kills the process. So where AMX is on the list, it is tried once, in a process of its own, and
+removed from the list if it fails. The other layouts stay.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from app.measurements import Measurements, measurements_file
 
 AMX = "AMX"
 _TRIED: tuple[Layouts, Layouts] = ("all", "plain")
-# Kernels round activations to 8 bits in blocks of their own; a broken one is off by far more.
+# Kernels round activations to 8 bits in different blocks; a broken kernel is off by far more.
 _TOLERANCE = 0.05
-# Remembered as the exit code of a process that lived and computed something else.
+# Remembered as the exit code of a process that survived but computed something else.
 _WRONG_NUMBERS = -1000.0
 
 
 def choose_layouts(layouts: Layouts) -> bool:
-    """Set which layouts the next model may be held in; False if only its file's own."""
+    """Set which layouts the next model may use; False if only the one in its file."""
     if layouts == "plain":
         return False
     listed = _listed()
@@ -42,22 +42,22 @@ def choose_layouts(layouts: Layouts) -> bool:
         return True
     place, handles = listed
     without_amx = [handle for handle in handles if _name(handle) != AMX]
-    kept = without_amx if layouts == "sound" and amx().fault else handles
+    kept = without_amx if layouts == "safe" and amx().fault else handles
     for index in range(len(handles)):
         place[index] = kept[index] if index < len(kept) else None
     return True
 
 
 def layouts_in_use() -> frozenset[str]:
-    """Names of the layouts that models are held in here, beside their files' own."""
+    """Names of the layouts that models use here, besides the ones in their files."""
     listed = _listed()
     names = frozenset(map(_name, listed[1])) if listed else frozenset()
     return names - {AMX} if amx().fault else names
 
 
 class Amx(NamedTuple):
-    """fault: what happens when llama.cpp uses AMX here, such as "was killed by SIGILL"; None where it works,
-    and where this build or this CPU has none. new: whether that was found out in this run."""
+    """fault: what happens when llama.cpp uses AMX here, such as "was killed by SIGILL"; None if it works, or
+    if this build or CPU has no AMX. new: whether this run found it out."""
 
     fault: str | None
     new: bool = False
@@ -65,7 +65,7 @@ class Amx(NamedTuple):
 
 @cache
 def amx() -> Amx:
-    """How AMX does here. It is tried once for each build and CPU, in processes of their own."""
+    """Whether AMX works here. Tried once for each build and CPU, in separate processes."""
     listed = _listed()
     if listed is None or AMX not in map(_name, listed[1]):
         return Amx(None)
@@ -84,7 +84,7 @@ def amx() -> Amx:
 
 
 def _outcome(with_amx: Trial, without: Trial) -> float | None:
-    """The exit code to remember; None for a process that hung, as it may on a busy machine."""
+    """The exit code to remember; None for a process that hung, as one may on a busy machine."""
     if with_amx.status is None:
         return None
     same = with_amx.status or np.allclose(with_amx.logits, without.logits, atol=_TOLERANCE)
@@ -99,9 +99,9 @@ def _fault(outcome: float) -> str | None:
 
 @cache
 def _listed() -> tuple[Any, tuple[int, ...]] | None:
-    """llama.cpp's list of extra buffer types, and what it held at first; None where a build hides it.
+    """llama.cpp's list of extra buffer types, and its original contents; None if a build hides it.
 
-    The list is a static vector of ggml's (ggml-cpu.cpp) that every load reads anew, up to a null pointer.
+    The list is a static vector in ggml (ggml-cpu.cpp) that every load reads again, up to a null pointer.
     """
     found = cpu_device_function("ggml_backend_dev_get_extra_bufts")
     if found is None:
@@ -116,8 +116,5 @@ def _listed() -> tuple[Any, tuple[int, ...]] | None:
 
 
 def _name(handle: int) -> str:
-    name = ggml("ggml_backend_buft_name")
-    if name is None:
-        return ""
-    name.argtypes, name.restype = [ctypes.c_void_p], ctypes.c_char_p
-    return (name(handle) or b"").decode()
+    name = ggml("ggml_backend_buft_name", ctypes.c_char_p, ctypes.c_void_p)
+    return (name(handle) or b"").decode() if name else ""

@@ -1,49 +1,53 @@
-"""Memory that cannot simply be cut, and the ways back in it.
+"""Rewinding memory whose rows cannot simply be cut.
 
 Attention keeps a row for each token, and a rollback cuts rows (context.py does that itself). A recurrent
-layer keeps one state for all tokens, a sliding window only the last rows. Such a memory goes back in one of
-three ways:
+layer keeps one state for all tokens, and a sliding window keeps only the last rows. Such memory is rewound in
+one of three ways:
 
-    window     rows are cut, where the window in front of the cut is still there
-    snapshots  llama.cpp keeps the states of the last few tokens of a pass, and takes one of them up again
-    copy       a copy of the state that was saved earlier is loaded; what was read behind it is read again
+    window     cut rows, if the window before the cut is still there
+    snapshots  restore one of the states that llama.cpp keeps for the last few tokens of a pass
+    copy       load a copy of the state that was saved earlier, and read the tokens after it again
 
-Each can fall back on the ones below it, and the last on reading everything again. llama.cpp answers "done" to
-some cuts that leave a wrong state behind, so what it can do is decided here and not by its answer:
+Each way falls back on those below it, and the last one on reading everything again. llama.cpp reports success
+for some cuts that leave a wrong state, so the rules are checked here:
 
-- a window's cut is right where the positions that it leaves are those that the next token sees;
-- a pass writes as many snapshots as it has tokens: cutting off all of them takes up a stale one. And there is
-  one cut between two passes.
+- a cut in a window is right only if the positions it leaves are those that the next token sees;
+- a pass writes as many snapshots as it has tokens, so cutting all of them would restore a stale one;
+- there can be only one cut between two passes.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 import llama_cpp
 import numpy as np
 from numpy.typing import NDArray
 
-from app.llama.model import Model
 from app.llama.parameters import MAX_ROWS
 from app.llama.settings import LEAST_TURNS, MOST_TURN_BYTES, MOST_TURNS, ContextSettings
+
+if TYPE_CHECKING:
+    from app.llama.model import Model
 
 _PARTIAL = llama_cpp.LLAMA_STATE_SEQ_FLAGS_PARTIAL_ONLY
 
 State = NDArray[np.uint8]
 
 
-class Role(IntEnum):
-    """What a copy is for; of two at one place the greater counts."""
+class CopyRole(IntEnum):
+    """What a copy is for. The greater role wins where two copies have the same length."""
 
     PASS = 0
-    """The pass that comes next may be taken back. Only the last one stays."""
+    """The next pass may be rolled back. Only the last such copy is kept."""
     MARK = 1
-    """Passes are made here and taken back again, or tokens drafted. Only the last one stays."""
+    """Several passes will be made here and rolled back. Only the last such copy is kept."""
     TURN = 2
-    """A later prompt is likely to share what was read until here."""
+    """A later prompt is likely to begin with all that was read so far."""
 
 
 class NativeSequence:
@@ -57,7 +61,7 @@ class NativeSequence:
         return bool(llama_cpp.llama_memory_seq_rm(self._memory, 0, length, -1))
 
     def positions(self) -> tuple[int, int]:
-        """The first and the last position that every layer still has, -1 where there is none."""
+        """The first and the last position that every layer still has, -1 if there is none."""
         return (
             llama_cpp.llama_memory_seq_pos_min(self._memory, 0),
             llama_cpp.llama_memory_seq_pos_max(self._memory, 0),
@@ -65,11 +69,11 @@ class NativeSequence:
 
     @property
     def size(self) -> int:
-        """Bytes of the part that cannot be cut, as it is now."""
+        """Current bytes of the part that cannot be cut."""
         return int(llama_cpp.llama_state_seq_get_size_ext(self._context, 0, _PARTIAL))
 
     def save(self) -> State | None:
-        """A copy of that part; None where there is no memory for it."""
+        """A copy of that part; None if there is no memory for it."""
         try:
             state = np.empty(self.size, np.uint8)
         except MemoryError:
@@ -79,20 +83,20 @@ class NativeSequence:
         return None
 
     def load(self, state: State, length: int) -> bool:
-        """Take up a copy that was saved behind `length` tokens; the rows behind them are cut."""
+        """Restore a copy that was saved after `length` tokens, and cut the rows after them."""
         read = llama_cpp.llama_state_seq_set_data_ext(self._context, _bytes(state), len(state), 0, _PARTIAL)
         return bool(read) and self.cut(length) and self.positions()[1] == length - 1
 
 
+@dataclass(slots=True, eq=False)
 class _Saved:
-    __slots__ = ("length", "role", "state")
-
-    def __init__(self, length: int, role: Role, state: State) -> None:
-        self.length, self.role, self.state = length, role, state
+    length: int
+    role: CopyRole
+    state: State
 
 
 class CopiedMemory:
-    """Goes back to a copy that was saved earlier. tokens: what the memory holds, from the first on."""
+    """Rewinds to a copy that was saved earlier. tokens: all tokens in the memory."""
 
     label = "copied state"
     copies = True
@@ -100,30 +104,30 @@ class CopiedMemory:
     def __init__(self, native: NativeSequence) -> None:
         self.tokens: list[int] = []
         self._native = native
-        # In the order of their lengths, one at each.
+        # Sorted by length, at most one for each length.
         self._saved: list[_Saved] = []
 
     @property
     def state_bytes(self) -> int:
-        """Bytes of a copy, as of now."""
+        """Bytes that a copy takes now."""
         return self._native.size
 
     @property
     def saved_bytes(self) -> int:
-        """Bytes of the copies that are held."""
+        """Bytes of all saved copies."""
         return sum(len(saved.state) for saved in self._saved)
 
     def prepare(self, width: int) -> None:
-        """A pass of so many tokens comes, which may be taken back or fail."""
-        self.hold(Role.PASS)
+        """A pass of `width` tokens follows, which may be rolled back or fail."""
+        self.save(CopyRole.PASS)
 
     def decoded(self, tokens: Sequence[int]) -> None:
-        """A pass has put these tokens into the memory."""
+        """A pass has added these tokens to the memory."""
         self.tokens += tokens
 
-    def hold(self, role: Role) -> None:
-        """Keep a copy of the memory as it is, so that `rewind` finds back here. Where there is no memory for
-        one the way back is longer."""
+    def save(self, role: CopyRole) -> None:
+        """Keep a copy of the memory, so that `rewind` can return to it. Without memory for one, `rewind` must
+        go further back."""
         length = len(self.tokens)
         if length == 0:
             return
@@ -138,7 +142,7 @@ class CopiedMemory:
             last.role = role
 
     def rewind(self, length: int) -> list[int]:
-        """Go back to `length` tokens or fewer; those of them that have to be read again."""
+        """Go back to `length` tokens or fewer. Returns those that must be read again to reach `length`."""
         self._forget(length)
         while self._saved and not self._native.load(self._saved[-1].state, self._saved[-1].length):
             self._saved.pop()
@@ -151,18 +155,24 @@ class CopiedMemory:
         return again
 
     def recover(self) -> None:
-        """A pass failed, or someone else has used the memory: back to a copy."""
+        """A pass failed, or other code has used the memory: go back to a copy."""
         CopiedMemory.rewind(self, len(self.tokens))
 
+    def _keep(self, length: int) -> list[int]:
+        """The memory now holds `length` tokens, none of which must be read again."""
+        self._forget(length)
+        del self.tokens[length:]
+        return []
+
     def _forget(self, length: int) -> None:
-        """Copies behind so many tokens are not of this history any more."""
+        """Drop copies that hold more than `length` tokens."""
         while self._saved and self._saved[-1].length > length:
             self._saved.pop()
 
-    def _drop(self, role: Role) -> None:
+    def _drop(self, role: CopyRole) -> None:
         """Make room for one more copy of this role."""
         held = [saved for saved in self._saved if saved.role == role]
-        if role == Role.TURN:
+        if role == CopyRole.TURN:
             size = sum(len(saved.state) for saved in held)
             room = MOST_TURN_BYTES * len(held) // max(1, size)
             held = held[: max(0, len(held) + 1 - max(LEAST_TURNS, min(MOST_TURNS, room)))]
@@ -171,15 +181,15 @@ class CopiedMemory:
 
 
 class SnapshotMemory(CopiedMemory):
-    """Takes up one of the states that llama.cpp kept of the last pass."""
+    """Restores one of the states that llama.cpp kept from the last pass."""
 
     label = "snapshots"
 
     def __init__(self, native: NativeSequence, count: int) -> None:
-        """count: states that are kept beside the last one."""
+        """count: states that are kept besides the last one."""
         super().__init__(native)
         self._count = count
-        # Snapshots of the last pass, itself among them; 0 where none may be taken up.
+        # Usable snapshots of the last pass, counting its final state; 0 if none may be restored.
         self._fresh = 0
 
     def prepare(self, width: int) -> None:
@@ -193,9 +203,7 @@ class SnapshotMemory(CopiedMemory):
     def rewind(self, length: int) -> list[int]:
         fresh, self._fresh = self._fresh, 0
         if length and 0 < len(self.tokens) - length < fresh and self._native.cut(length):
-            self._forget(length)
-            del self.tokens[length:]
-            return []
+            return self._keep(length)
         return super().rewind(length)
 
     def recover(self) -> None:
@@ -204,12 +212,12 @@ class SnapshotMemory(CopiedMemory):
 
 
 class WindowMemory(CopiedMemory):
-    """Cuts rows, where the window in front of the cut is still there."""
+    """Cuts rows, if the window before the cut is still there."""
 
     label = "sliding window"
 
     def __init__(self, native: NativeSequence, window: int, spare: int) -> None:
-        """spare: rows that the windowed layers keep beyond the window."""
+        """spare: how many rows the windowed layers keep beyond the window."""
         super().__init__(native)
         self._window, self._spare = window, spare
 
@@ -217,50 +225,43 @@ class WindowMemory(CopiedMemory):
         if width > self._spare:
             super().prepare(width)
 
-    def hold(self, role: Role) -> None:
-        # A draft is shorter than what is spare.
-        if role != Role.MARK:
-            super().hold(role)
+    def save(self, role: CopyRole) -> None:
+        # Drafts are shorter than the spare rows.
+        if role != CopyRole.MARK:
+            super().save(role)
 
     def rewind(self, length: int) -> list[int]:
         first, _ = self._native.positions()
-        seen = 0 <= first <= max(0, length - self._window + 1)
-        if length == 0 or not seen or not self._native.cut(length):
-            return super().rewind(length)
-        if self._native.positions()[1] != length - 1:
-            return super().rewind(length)
-        self._forget(length)
-        del self.tokens[length:]
-        return []
+        whole = 0 <= first <= max(0, length - self._window + 1)
+        if length and whole and self._native.cut(length) and self._native.positions()[1] == length - 1:
+            return self._keep(length)
+        return super().rewind(length)
 
     def recover(self) -> None:
         self.rewind(len(self.tokens))
 
 
 class WholeWindowMemory(WindowMemory):
-    """All rows of the windowed layers are kept, so that no copy is needed."""
+    """Keeps all rows of the windowed layers, so that it needs no copies."""
 
     copies = False
 
-    def __init__(self, native: NativeSequence, window: int, capacity: int) -> None:
-        super().__init__(native, window, capacity)
-
-    def hold(self, role: Role) -> None:
+    def save(self, role: CopyRole) -> None:
         pass
 
 
-def memory_of(model: Model, pointer: object, settings: ContextSettings, length: int) -> CopiedMemory | None:
-    """How the memory of a context of so many tokens goes back; None where rows can be cut."""
+def memory_for(model: Model, pointer: object, settings: ContextSettings, length: int) -> CopiedMemory | None:
+    """How to rewind the memory of a context of `length` tokens; None if its rows can be cut."""
     native = NativeSequence(pointer)
     if model.recurrent:
-        # llama.cpp takes any number, and has no snapshots all the same in many architectures.
+        # llama.cpp accepts any number, but many architectures have no snapshots.
         snapshots = int(llama_cpp.llama_n_rs_seq(pointer))
         return SnapshotMemory(native, snapshots) if snapshots else CopiedMemory(native)
     if not model.window:
         return None
     if settings.whole_window or settings.exact:
         return WholeWindowMemory(native, model.window, length)
-    # llama.cpp keeps so many rows more, and rounds up.
+    # llama.cpp keeps this many more rows, and rounds up.
     return WindowMemory(native, model.window, max(settings.chunk, MAX_ROWS))
 
 

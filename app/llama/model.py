@@ -1,4 +1,4 @@
-"""A GGUF model: its weights, its vocabulary, the facts of its header."""
+"""A GGUF model: its weights, its vocabulary, and facts from its header."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ import llama_cpp
 from app.errors import SpecchatError
 from app.llama.devices import devices as found_devices
 from app.llama.layouts import choose_layouts
-from app.llama.native import native_log
+from app.llama.native import NativeOwner, native_log
 from app.llama.rpc import add_servers, device_list, no_devices
 from app.llama.settings import ModelSettings
 
-# How llama.cpp, the GPU backends and the system say that there was no memory.
+# How llama.cpp, the GPU backends and the system say that memory ran out.
 _SHORT = re.compile(r"alloc|out of memory|insufficient memory|memory is full", re.IGNORECASE)
 
 
 class MemoryShort(SpecchatError):
-    """llama.cpp found no memory for weights or for a context: less of it may fit."""
+    """llama.cpp found no memory for the weights or the context; smaller ones may fit."""
 
 
 @dataclass(frozen=True, slots=True)
 class VocabularyFacts:
-    """What decides whether two models speak the same tokens."""
+    """What decides whether two models have the same tokens."""
 
     kind: int
     size: int
@@ -40,8 +40,8 @@ class VocabularyFacts:
     eos: int
 
 
-class Model:
-    """An open GGUF file. Close it, or use it as a context manager; contexts are closed first."""
+class Model(NativeOwner):
+    """An open GGUF file. Close its contexts before it."""
 
     def __init__(
         self,
@@ -49,17 +49,17 @@ class Model:
         settings: ModelSettings | None = None,
         progress: Callable[[float], bool] | None = None,
     ) -> None:
-        """Load `path`. `progress` is told the share loaded (0 to 1); it returns False to stop.
+        """Load `path`. `progress` is called with the share loaded (0 to 1), and returns False to stop.
 
-        Raises SpecchatError where llama.cpp cannot load the file, with its own reason: MemoryShort where
-        that is memory. An RPC server that is not there or badly named raises as add_servers does.
-        `on_gpu` tells afterwards whether a GPU, or a server, may have been given layers.
+        Afterwards `on_gpu` says whether layers may be on a GPU or a server. Raises SpecchatError with
+        llama.cpp's own reason if the file cannot be loaded, MemoryShort if the reason is memory, and what
+        add_servers raises.
         """
         settings = settings or ModelSettings()
         log = native_log()
         add_servers(settings.rpc)
-        # Without layers there a GPU would still be handed passes of 32 tokens or more, with the weights that
-        # they need, and the CPU would not have them in the layouts that its fastest kernels read.
+        # Even without layers, a GPU would get passes of 32 tokens or more together with the weights for them,
+        # and the CPU would not use the layouts that its fastest kernels read.
         devices = device_list(settings.rpc) if settings.gpu_layers else no_devices()
         log.faults.clear()
         parameters = llama_cpp.llama_model_default_params()
@@ -84,20 +84,6 @@ class Model:
         self._vocabulary = llama_cpp.llama_model_get_vocab(pointer)
         self._pieces: dict[tuple[int, bool], bytes] = {}
         self._free = weakref.finalize(self, llama_cpp.llama_model_free, pointer)
-
-    def __enter__(self) -> Model:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Free the weights. No context of this model may be used afterwards."""
-        self._free()
-
-    @property
-    def closed(self) -> bool:
-        return not self._free.alive
 
     @cached_property
     def vocabulary(self) -> VocabularyFacts:
@@ -144,12 +130,6 @@ class Model:
         llama_cpp.llama_model_desc(self.pointer, buffer, len(buffer))
         return buffer.value.decode("utf-8", "replace")
 
-    def header_text(self, key: str) -> str | None:
-        """One metadata value as text, or None."""
-        buffer = ctypes.create_string_buffer(1024)
-        length = llama_cpp.llama_model_meta_val_str(self.pointer, key.encode(), buffer, len(buffer))
-        return None if length < 0 else buffer.value.decode("utf-8", "replace")
-
     @cached_property
     def chat_template(self) -> str | None:
         """The Jinja source in the file, or None."""
@@ -158,14 +138,14 @@ class Model:
 
     @cached_property
     def recurrent(self) -> bool:
-        """Whether layers keep one state for all tokens instead of a row for each."""
+        """Whether layers keep a single state for all tokens instead of a row for each."""
         return bool(
             llama_cpp.llama_model_is_recurrent(self.pointer) or llama_cpp.llama_model_is_hybrid(self.pointer)
         )
 
     @cached_property
     def window(self) -> int:
-        """Tokens that layers with a sliding window see; 0 without such layers."""
+        """The sliding window of layers that have one, in tokens; 0 without such layers."""
         return int(llama_cpp.llama_model_n_swa(self.pointer))
 
     @cached_property
@@ -178,7 +158,7 @@ class Model:
 
     @cached_property
     def special_texts(self) -> frozenset[str]:
-        """Texts of the control tokens, as a template writes them."""
+        """Texts of the control tokens, as templates write them."""
         vocabulary = self._vocabulary
         return frozenset(
             self.token_text(token)
@@ -187,12 +167,12 @@ class Model:
         )
 
     def token_text(self, token: int) -> str:
-        """The vocabulary's own spelling of a token (not the text that it stands for)."""
+        """The vocabulary's own spelling of a token, which is not always its text."""
         text = llama_cpp.llama_vocab_get_text(self._vocabulary, token)
         return text.decode("utf-8", "replace") if text else ""
 
     def tokenise(self, text: str, special: bool = True) -> list[int]:
-        """Token ids of a text, without BOS. special: control tokens spelt in it are parsed as such."""
+        """Token ids of a text, without BOS. special: control tokens spelled out in it are recognised."""
         data = text.encode("utf-8", "replace")
         room = len(data) + 16
         while True:
@@ -203,7 +183,7 @@ class Model:
             room = -count
 
     def piece(self, token: int, special: bool = False) -> bytes:
-        """The bytes that a token stands for; control tokens give b"" unless `special`."""
+        """The bytes of a token; b"" for control tokens unless `special`."""
         key = (token, special)
         piece = self._pieces.get(key)
         if piece is None:
@@ -218,17 +198,17 @@ class Model:
         return piece
 
     def detokenise(self, tokens: Sequence[int], special: bool = True) -> bytes:
-        """The bytes of a token sequence, control tokens spelt out unless `special` is False."""
+        """The bytes of a token sequence, control tokens spelled out unless `special` is False."""
         return b"".join(self.piece(token, special) for token in tokens)
 
 
 def memory_was_short(faults: Sequence[str]) -> bool:
-    """Whether llama.cpp complained of memory."""
+    """Whether llama.cpp complained about memory."""
     return any(_SHORT.search(fault) for fault in faults)
 
 
 def _load_fault(path: Path, faults: Sequence[str]) -> SpecchatError:
-    """One sentence out of llama.cpp's own complaints about a file."""
+    """An error in one sentence, from llama.cpp's own complaints about a file."""
     reasons = [fault for fault in faults if "error" in fault.lower() or "unknown" in fault.lower()]
     reason = (reasons or list(faults) or ["llama.cpp gave no reason"])[0]
     reason = reason.split("error loading model:")[-1].strip().rstrip(".")
@@ -240,6 +220,6 @@ def _load_fault(path: Path, faults: Sequence[str]) -> SpecchatError:
     advice = (
         "update llama-cpp-python or choose another file"
         if "unknown model architecture" in reason
-        else "check that the file is whole, or download it again"
+        else "check that the file is complete, or download it again"
     )
     return SpecchatError(f"{path} cannot be loaded ({reason}): {advice}.")

@@ -1,8 +1,9 @@
-"""llama.cpp's process-wide parts: initialisation, the log, which never reaches the terminal, its memory."""
+"""Process-wide parts of llama.cpp: initialisation, its log (kept off the terminal), and its memory."""
 
 from __future__ import annotations
 
 import ctypes
+import weakref
 from collections import deque
 from functools import cache
 from typing import TypeVar
@@ -12,22 +13,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 Number = TypeVar("Number", np.float32, np.int32)
+Owner = TypeVar("Owner", bound="NativeOwner")
 
 # ggml_log_level
 _WARNING, _ERROR, _CONTINUED = 3, 4, 5
 
 
 class NativeLog:
-    """The last lines that llama.cpp logged. Warnings and errors are kept apart from the rest, and so are the
-    sizes of what it allocates, which hundreds of lines on every tensor follow."""
+    """The last lines that llama.cpp logged. Warnings, errors and buffer sizes have separate lists, because
+    hundreds of lines about tensors follow them."""
 
-    def __init__(self, lines: int = 400) -> None:
-        self.lines: deque[str] = deque(maxlen=lines)
+    def __init__(self) -> None:
+        self.lines: deque[str] = deque(maxlen=400)
         self.faults: deque[str] = deque(maxlen=40)
         self.sizes: deque[str] = deque(maxlen=100)
         self._partial = ""
         self._level = 0
-        # ctypes drops a callback that nobody holds; llama.cpp would then call freed memory.
+        # Keep a reference: ctypes frees a callback without one, and llama.cpp would call freed memory.
         self._callback = llama_cpp.llama_log_callback(self._receive)
         llama_cpp.llama_log_set(self._callback, ctypes.c_void_p(0))
 
@@ -48,6 +50,26 @@ def native_log() -> NativeLog:
     log = NativeLog()
     llama_cpp.llama_backend_init()
     return log
+
+
+class NativeOwner:
+    """Owns something of llama.cpp's, freed once: by `close`, at the end of a `with` block, or with the
+    object."""
+
+    _free: weakref.finalize[..., object]
+
+    def __enter__(self: Owner) -> Owner:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._free()
+
+    @property
+    def closed(self) -> bool:
+        return not self._free.alive
 
 
 def array_at(address: int, rows: int, columns: int, kind: type[Number]) -> NDArray[Number]:

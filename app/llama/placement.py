@@ -1,4 +1,4 @@
-"""Where llama.cpp put what it loaded, as its own log tells it."""
+"""Where llama.cpp placed what it loaded, according to its own log."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ _MIB = 1 << 20
 
 
 class Buffer(NamedTuple):
-    """place: such as "CUDA0" or "CPU_Mapped", which begins with the device's name. kind: "model", "KV", …"""
+    """place: begins with the device's name, such as "CUDA0" or "CPU_Mapped". kind: "model", "KV", …"""
 
     place: str
     kind: str
     size: int
 
 
-def forget_buffers() -> None:
-    """Begin anew: `buffers` then tells what is loaded from now on."""
+def clear_buffers() -> None:
+    """Start over: `buffers` then covers what is loaded from now on."""
     native_log().sizes.clear()
 
 
 def buffers() -> tuple[Buffer, ...]:
-    """What was allocated since `forget_buffers`, for one model and one context at most."""
+    """What was allocated since `clear_buffers`, for at most one model and one context."""
     return buffers_in(native_log().sizes)
 
 
 def buffers_in(lines: Iterable[str]) -> tuple[Buffer, ...]:
-    """The buffers that these lines of the log name. One that is named again has grown."""
+    """The buffers named in these lines of the log. A buffer that is named again has grown."""
     found: dict[tuple[str, str], Buffer] = {}
     for line in lines:
         match = _LINE.search(line)
@@ -40,8 +40,8 @@ def buffers_in(lines: Iterable[str]) -> tuple[Buffer, ...]:
     return tuple(found.values())
 
 
-def on_device(found: Iterable[Buffer], device: str, kind: str | None = None) -> int:
-    """Bytes of these buffers, or of those of a kind, that lie on a device."""
+def bytes_on_device(found: Iterable[Buffer], device: str, kind: str | None = None) -> int:
+    """Bytes of these buffers on a device, or only of those of one kind."""
     return sum(
         each.size
         for each in found

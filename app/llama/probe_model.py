@@ -1,5 +1,5 @@
-"""A model of a megabyte with random weights in the formats that llama.cpp lays out anew for a CPU, or of
-another shape."""
+"""Writes a model of a megabyte, or of another shape, with random weights in formats that llama.cpp repacks
+for CPUs."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import numpy as np
 
 _VOCABULARY = 256
 _ALIGNMENT = 32
-# Types of values and tensors in a GGUF (the format's specification, version 3).
+# Types of values and tensors in GGUF (the specification, version 3).
 _UINT32, _FLOAT32, _STRING = 4, 6, 8
 _F32, _Q4_0, _Q8_0 = 0, 2, 8
-# Bytes behind the scale of a block of 32 weights, and a scale that gives weights of a usual size.
+# Bytes after the scale in a block of 32 weights, and a scale that gives weights of a usual size.
 _BLOCK = {_Q4_0: (16, 0.02), _Q8_0: (32, 0.001)}
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeShape:
-    """width: of the hidden state; inner: of the feed-forward part. heads: of queries, cached_heads: of keys
-    and values, head_length: numbers in each. Every width is a multiple of 32."""
+    """width: of the hidden state; inner: of the feed-forward part. heads: of queries; cached_heads: of keys
+    and values; head_length: numbers in each. Every width is a multiple of 32."""
 
     layers: int = 2
     width: int = 256
@@ -36,7 +36,7 @@ _DEFAULT = ProbeShape()
 
 
 def write_probe_model(path: Path, shape: ProbeShape = _DEFAULT) -> Path:
-    """Write it and return the path. The architecture is "llama", without a vocabulary."""
+    """Write the model and return its path. The architecture is "llama", without a vocabulary."""
     metadata: dict[str, str | int | float] = {
         "general.architecture": "llama",
         "tokenizer.ggml.model": "no_vocab",

@@ -1,4 +1,4 @@
-"""Copies of a GGUF in another number format, by llama.cpp's own quantiser."""
+"""Copies of a GGUF in another number format, made by llama.cpp's quantiser."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _FILE_TYPES = {"F32": 0, "F16": 1, "Q4_0": 2, "Q4_1": 3, "Q8_0": 7, "Q2_K": 10, 
 
 
 def requantise(source: Path, target: Path, file_type: FileType) -> Path:
-    """Write a copy of `source` whose weights are of another type, unless it is there already.
+    """Write a copy of `source` with weights of another type, unless `target` exists already.
 
-    The copy appears under its name only when it is whole. Raises SpecchatError where it fails.
+    The copy gets its name only when it is complete. Raises SpecchatError if llama.cpp fails.
     """
     if target.exists():
         return target
@@ -33,8 +33,8 @@ def requantise(source: Path, target: Path, file_type: FileType) -> Path:
     try:
         if llama_cpp.llama_model_quantize(os.fsencode(source), os.fsencode(partial), parameters):
             raise SpecchatError(
-                f"{source} could not be requantised to {file_type}: check that it is whole and that "
-                f"{target.parent} has room."
+                f"{source} could not be requantised to {file_type}: check that the file is complete and "
+                f"that {target.parent} has room."
             )
         partial.replace(target)
     finally:

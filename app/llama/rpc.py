@@ -1,4 +1,4 @@
-"""llama.cpp's RPC servers: other machines that hold layers of a model, as if they were GPUs of this one."""
+"""llama.cpp's RPC servers: other machines that hold layers of a model, as if they were local GPUs."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from app.errors import SpecchatError, UsageError
-from app.llama.devices import device_handles, ggml, supports_rpc
+from app.llama.devices import backend_function, device_handles, ggml, supports_rpc
 
 _ADDRESS = re.compile(r"([A-Za-z0-9._-]+):([0-9]{1,5})")
 _BACKEND = "RPC"
-# Seconds in which a server has to answer.
-_PATIENCE = 5.0
+# Seconds a server may take to answer.
+_TIMEOUT = 5.0
 
 
 def checked_address(address: str) -> tuple[str, int]:
@@ -22,13 +22,13 @@ def checked_address(address: str) -> tuple[str, int]:
     found = _ADDRESS.fullmatch(address)
     if found is None or not 0 < int(found[2]) < 1 << 16:
         raise UsageError(
-            f"{address} is no address of an RPC server: write HOST:PORT, such as 10.0.0.2:50052."
+            f"{address} is not the address of an RPC server: write HOST:PORT, such as 10.0.0.2:50052."
         )
     return found[1], int(found[2])
 
 
 def add_servers(addresses: Sequence[str]) -> None:
-    """Make the devices of these servers known; those that are known already stay.
+    """Register the devices of these servers with llama.cpp; known servers stay registered.
 
     Raises UsageError for a malformed address, SpecchatError where this build has no RPC backend or a
     server does not answer.
@@ -49,8 +49,8 @@ def add_servers(addresses: Sequence[str]) -> None:
 def device_list(addresses: Sequence[str]) -> ctypes.Array[Any] | None:
     """What llama.cpp may place layers on: these servers first, then the GPUs of this machine.
 
-    None stands for llama.cpp's own choice. It would take every server that was ever added, so a list is
-    given once there is one.
+    None leaves the choice to llama.cpp. It would use every server ever added, so once there is one, the list
+    is explicit.
     """
     found = list(device_handles())
     servers = [(handle, device) for handle, device in found if device.backend == _BACKEND]
@@ -64,14 +64,14 @@ def device_list(addresses: Sequence[str]) -> ctypes.Array[Any] | None:
 
 
 def no_devices() -> ctypes.Array[Any]:
-    """The same for a model that stays on the CPU."""
+    """An empty list of devices, for a model that stays on the CPU."""
     return (ctypes.c_void_p * 1)(None)
 
 
 def _reach(address: str, place: tuple[str, int]) -> None:
-    """See whether anybody answers: llama.cpp ends the process where nobody does."""
+    """Check that the server answers: llama.cpp ends the process if it does not."""
     try:
-        socket.create_connection(place, timeout=_PATIENCE).close()
+        socket.create_connection(place, timeout=_TIMEOUT).close()
     except OSError as error:
         raise SpecchatError(
             f"The RPC server {address} does not answer ({error.strerror or error}): start rpc-server there, "
@@ -80,14 +80,11 @@ def _reach(address: str, place: tuple[str, int]) -> None:
 
 
 def _add(address: str) -> None:
-    by_name, find = ggml("ggml_backend_reg_by_name"), ggml("ggml_backend_reg_get_proc_address")
-    register = ggml("ggml_backend_register")
-    if by_name is None or find is None or register is None:
+    by_name = ggml("ggml_backend_reg_by_name", ctypes.c_void_p, ctypes.c_char_p)
+    register = ggml("ggml_backend_register", None, ctypes.c_void_p)
+    if by_name is None or register is None:
         raise SpecchatError("This build of llama.cpp hides its RPC backend: reinstall llama-cpp-python.")
-    by_name.argtypes, by_name.restype = [ctypes.c_char_p], ctypes.c_void_p
-    find.argtypes, find.restype = [ctypes.c_void_p, ctypes.c_char_p], ctypes.c_void_p
-    register.argtypes, register.restype = [ctypes.c_void_p], None
-    function = find(by_name(_BACKEND.encode()), b"ggml_backend_rpc_add_server")
+    function = backend_function(by_name(_BACKEND.encode()), "ggml_backend_rpc_add_server")
     add = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_char_p)(function or 0)
     registry = add(address.encode()) if function else None
     if not registry:

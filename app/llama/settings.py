@@ -1,4 +1,4 @@
-"""How a model and its context are loaded. Plain values, to be had without llama.cpp."""
+"""How a model and its context are loaded: plain values that need no llama.cpp."""
 
 from __future__ import annotations
 
@@ -7,22 +7,21 @@ from typing import Literal
 
 CacheType = Literal["f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0"]
 
-# auto: on a CPU what was measured to be faster, see app/attention.py; on a GPU llama.cpp's own choice.
+# auto: on a CPU whichever was measured to be faster, see app/attention.py; on a GPU llama.cpp's choice.
 FlashAttention = Literal["auto", "on", "off"]
 
-# sound: the layouts that work on this machine (see layouts.py). all: those that llama.cpp would use.
-# plain: as the file has it.
-Layouts = Literal["sound", "all", "plain"]
+# safe: the layouts that work on this machine (see layouts.py). all: those that llama.cpp would use.
+# plain: only the one in the file.
+Layouts = Literal["safe", "all", "plain"]
 
-# Copies of memory that cannot be cut, which stay for later turns: so many, and so many bytes, but always the
-# last two.
+# Limits on copies of memory kept for later turns: their number, those kept whatever their size, and bytes.
 MOST_TURNS, LEAST_TURNS, MOST_TURN_BYTES = 16, 2, 256 << 20
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """How weights are held. gpu_layers: layers on the GPU, -1 for all that llama.cpp can place, 0 for a model
-    that has nothing to do with one.
+    """How weights are held. gpu_layers: layers on the GPU, -1 for as many as llama.cpp can place, 0 for a
+    model that does not use one.
 
     rpc: llama.cpp's RPC servers, each HOST:PORT, which count as GPUs.
     """
@@ -31,21 +30,20 @@ class ModelSettings:
     mmap: bool = True
     vocabulary_only: bool = False
     rpc: tuple[str, ...] = ()
-    layouts: Layouts = "sound"
+    layouts: Layouts = "safe"
 
 
 @dataclass(frozen=True, slots=True)
 class ContextSettings:
-    """threads: None for what turns out to be fastest, see thread_count.py; chunk: most tokens that are read
-    in one pass.
+    """threads: None for whatever is fastest, see thread_timing.py. chunk: the most tokens read in one pass.
 
-    exact: logits must not depend on the width of their pass, so a pass is never one wide: a single
-    token carries a throw-away position that is rolled back.
-    branches: so many a tree of tokens may have that is read in one pass, see Context.forward_tree.
-    candidates: so many of each row's largest logits can be had without whole rows, see candidates.py.
-    snapshots: states of recurrent layers that are kept beside the last one, see memory.py; each takes as much
-    memory as the state. whole_window: layers with a sliding window keep all rows, so that any can be cut; in
-    exact mode they always do.
+    exact: logits must not depend on the width of their pass. So no pass has width one: a single token gets a
+    throw-away position, which is rolled back.
+    branches: the most branches of a tree that is read in one pass, see Context.forward_tree.
+    candidates: how many of each row's largest logits are available without whole rows, see candidates.py.
+    snapshots: states of recurrent layers kept besides the last one, see memory.py; each takes as much memory
+    as the state. whole_window: layers with a sliding window keep all rows, so that any can be cut; always so
+    in exact mode.
     """
 
     threads: int | None = None
@@ -61,4 +59,4 @@ class ContextSettings:
 
     def __post_init__(self) -> None:
         if self.candidates and (self.exact or self.hidden_states):
-            raise ValueError("exact mode and hidden states are for whole rows")
+            raise ValueError("exact mode and hidden states need whole rows")

@@ -1,4 +1,4 @@
-"""Text out of a stream of tokens: characters may be split between tokens."""
+"""Text from a stream of tokens, which may split characters."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import codecs
 
 
 class TextStream:
-    """Decodes the bytes of tokens as they come.
+    """Decodes the bytes of tokens as they arrive.
 
-    An unfinished character waits for its rest; one that never gets it is never shown. Bytes that
-    cannot become a character turn into U+FFFD.
+    An unfinished character waits for the rest of its bytes, and is never shown without them. Invalid bytes
+    become U+FFFD.
     """
 
     def __init__(self) -> None:
@@ -21,5 +21,5 @@ class TextStream:
 
     @property
     def unfinished(self) -> bool:
-        """Whether a character's first bytes wait for the rest."""
+        """Whether the first bytes of a character are waiting for the rest."""
         return bool(self._decoder.getstate()[0])

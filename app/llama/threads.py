@@ -1,7 +1,7 @@
-"""How many threads may be worth decoding with, and how long they spin while they wait for one another.
+"""How many threads may be worth decoding with.
 
-Decoding waits on memory. A second thread on the same core, or a slow efficiency core that all the
-others must wait for at every layer, mostly makes it slower; by how much is measured, see thread_count.py.
+Decoding is limited by memory. A second thread on the same core, or a slow efficiency core that all others
+must wait for at every layer, mostly slows it down; thread_timing.py measures by how much.
 """
 
 from __future__ import annotations
@@ -13,40 +13,24 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-# Turns of GNU's OpenMP before a waiting thread sleeps. Its default is to spin for seconds: then a second busy
-# process on the machine slows decoding down a hundred times (measured). 1000 costs an idle machine 2 to 3 %,
-# 300 costs it 5 to 13 %. Beside a busy process fewer threads are used anyway; where a person has set two for
-# two cores, 1000 leaves a third of the idle speed, 300 nearly half of it, and 3000 a fifth.
-_SPINS = "1000"
-# A person who has set one of these has chosen.
-_CHOSEN = ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY")
-# What the group of processes that a container is may use: microseconds in so many microseconds.
+# The CPU time that a container's control group may use: microseconds, and the period that they are for.
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
 class Threads(NamedTuple):
-    """Numbers of threads: for passes over one token, and for wider ones."""
+    """Numbers of threads: for passes over one token, and for wider passes."""
 
     narrow: int
     wide: int
 
 
-def bound_spinning() -> None:
-    """Bound how long OpenMP's threads spin, unless the environment says so already.
-
-    It is read when OpenMP is loaded, that is before the first import of llama_cpp or never.
-    """
-    if not any(name in os.environ for name in _CHOSEN):
-        os.environ["GOMP_SPINCOUNT"] = _SPINS
-
-
 def candidate_threads() -> tuple[int, ...]:
-    """Numbers worth measuring, the smallest first."""
+    """Numbers of threads worth measuring, smallest first."""
     return _candidates(performance_cores(), _processors())
 
 
 def _candidates(cores: int, processors: int) -> tuple[int, ...]:
-    """All processors, the performance cores, one of them left to others, and half of them."""
+    """All processors, all performance cores, all of them but one, and half of them."""
     return tuple(sorted({processors, cores, max(1, cores - 1), max(1, cores // 2)}))
 
 
@@ -63,7 +47,7 @@ def _processors() -> int:
 
 
 def _quota(path: Path) -> int:
-    """Processors' worth of time that Linux grants, by that file."""
+    """How many processors' worth of time Linux grants, according to that file."""
     granted, _, period = _read(path).partition(" ")
     if granted.isdigit() and period.isdigit() and int(period):
         return max(1, int(granted) // int(period))
@@ -84,7 +68,7 @@ def _cores() -> int:
 
 
 def _linux_cores(root: Path, allowed: set[int]) -> int:
-    """Cores among `allowed` processors, less hyper-thread siblings and much slower cores."""
+    """Cores among the `allowed` processors, without hyper-thread siblings and much slower cores."""
     siblings: set[str] = set()
     speeds: list[int] = []
     for processor in sorted(allowed):

@@ -1,4 +1,4 @@
-"""A process of its own that loads a model and makes a few passes, to see whether it lives."""
+"""Loads a model and makes a few passes in a separate process, to see whether it survives."""
 
 from __future__ import annotations
 
@@ -13,21 +13,22 @@ from numpy.typing import NDArray
 from app.children import python_command
 from app.llama.settings import ContextSettings, ModelSettings
 
-# Seconds that a trial may take beside reading the file, and bytes that any disk reads in a second.
-_PATIENCE, _DISK = 120.0, 50e6
+# Seconds that a trial may take besides reading the file, and bytes that any disk reads in a second.
+_TIMEOUT, _DISK = 120.0, 50e6
 _CHILD = python_command("app.llama.trial_child")
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """status: the exit code, 0 if it lived, None if it hung. logits: the last row of each pass."""
+    """status: the exit code, 0 if the process survived, None if it hung. logits: the last row of each
+    pass."""
 
     status: int | None
     logits: NDArray[np.float32]
 
 
 def try_model(path: Path, model: ModelSettings, context: ContextSettings | None = None) -> Trial:
-    """Load a model with these settings in another process, and make passes of several widths there."""
+    """Load a model with these settings in a separate process, and make passes of several widths there."""
     settings = json.dumps([asdict(model), asdict(context or ContextSettings())])
     try:
         done = subprocess.run(
@@ -35,7 +36,7 @@ def try_model(path: Path, model: ModelSettings, context: ContextSettings | None 
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            timeout=_PATIENCE + path.stat().st_size / _DISK,
+            timeout=_TIMEOUT + path.stat().st_size / _DISK,
             check=False,
         )
     except subprocess.TimeoutExpired:

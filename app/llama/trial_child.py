@@ -1,4 +1,4 @@
-"""The process of a trial: a path and the settings as JSON; the last row of each pass goes to stdout."""
+"""The process of a trial. Arguments: a path, and the settings as JSON. Output: the last row of each pass."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from app.llama.context import Context
 from app.llama.model import Model
 from app.llama.settings import ContextSettings, ModelSettings
 
-# Widths at which llama.cpp goes over to other kernels, a whole chunk of a prompt among them.
+# Widths at which llama.cpp switches to other kernels; the largest stands for a chunk of a prompt.
 _WIDTHS = (1, 2, 8, 33, 64)
 _CONTEXT = 256
 
 
 def main() -> None:
-    """The process: a path and the settings as JSON. Logits go to stdout, out of native code's reach."""
+    """Write logits to the original stdout, and let native code write to stderr only."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     path, settings = sys.argv[1:]

@@ -82,7 +82,7 @@ class BlockwiseComparison:
                     self._close(reply)
             yield from self._compared()
         finally:
-            self._engine.take_over(self._last)
+            self._engine.take_cache(self._last)
 
     def _open_replies(self) -> list[_Reply]:
         return [reply for reply in self._replies if reply.finished is None and reply.problem is None]
@@ -128,7 +128,7 @@ class BlockwiseComparison:
             return reply.engine.resume(last)
         if not reply.begun:
             reply.begun = True
-            reply.engine.take_over(last)
+            reply.engine.take_cache(last)
         return ()
 
     def _dropped(self, reply: _Reply, event: ProposerDropped) -> None:
@@ -184,7 +184,7 @@ class BlockwiseComparison:
             elif first and first.finished and reply.finished and reply.finished.token_ids:
                 reply.told = True
                 engine, last = self._engine, self._last
-                engine.take_over(last)
+                engine.take_cache(last)
                 self._last = engine
                 differs = divergence(engine, self._request.prompt, first.finished, reply.finished)
                 yield Compared(self._identity, reply.proposer, reply.finished, differs, None)

@@ -14,7 +14,7 @@ from app.engine.loop import Engine
 from app.errors import SpecchatError
 from app.process.commands import Load, SetDraft, SetProposer
 from app.process.events import Asked, Loaded, ProposerOption, Switched
-from proposers.registry import KINDS
+from proposers.registry import PROPOSERS
 
 # Seconds for measuring what passes cost, when a model is loaded for the first time.
 CALIBRATION_SECONDS = 1.0
@@ -86,7 +86,7 @@ class LoadedModel:
     def options(self) -> tuple[ProposerOption, ...]:
         """Every proposer of the registry, and auto, with why it cannot be used now."""
         found = []
-        for kind in KINDS.values():
+        for kind in PROPOSERS.values():
             problem = self.proposers.failure(kind.name)
             if kind.model == "draft" and self.proposers.draft is None:
                 problem = "no draft model is loaded"
@@ -114,7 +114,7 @@ class LoadedModel:
         """Another engine on the chat's target, for a reply by this proposer; or why there is none."""
         self._agreed, self._question = False, None
         try:
-            return self.engine.twin(self.proposers.choose(name))
+            return self.engine.fork(self.proposers.choose(name))
         except SpecchatError as error:
             return self._question or str(error)
 

@@ -13,6 +13,7 @@ from app.assembly.assembly import Assembly
 from app.assembly.attention import (
     AT_FIRST,
     Habits,
+    costs_to_numbers,
     expected_seconds,
     faster,
     flash_attention_here,
@@ -20,13 +21,12 @@ from app.assembly.attention import (
     heads_of,
     keep_habits,
     name_of,
-    numbers_of,
     points_of,
 )
 from app.config.values import LoadSettings
 from app.engine.events import Finished, Request
 from app.engine.settings import Sampling
-from app.llama.attention import DRAFTED, READING, Heads, Point
+from app.llama.attention import DRAFTED, READING, AttentionHeads, AttentionTiming
 from app.llama.settings import ContextSettings, FlashAttention
 from app.measurements import Measurements, measurements_file
 from app.models.fit import Memory
@@ -55,7 +55,7 @@ def habits(read: int, passes: int, depth: int) -> Habits:
     ],
 )
 def test_what_takes_less_time_for_this_person_is_chosen(
-    points: tuple[Point, ...], does: Habits, chosen: str
+    points: tuple[AttentionTiming, ...], does: Habits, chosen: str
 ) -> None:
     """Lost otherwise: two thirds of the speed behind a document, or a third of the speed of reading one."""
     assert faster(points, does) == chosen
@@ -116,7 +116,7 @@ def test_what_was_measured_is_remembered_and_decides(tmp_path: Path, tiny_path: 
     assert {point.width for point in points} == {1, DRAFTED, READING}
     assert chosen == faster(points, AT_FIRST)
     for read, deep, decided in ((1.0, 5.0, "off"), (1.0, 0.5, "on")):
-        known = numbers_of(measured(read, deep))
+        known = costs_to_numbers(measured(read, deep))
         measurements.put(name, known)
         assert flash_attention_here(header, settings, measurements) == decided
         assert measurements.get(name) == known
@@ -130,16 +130,16 @@ def test_what_was_measured_beside_something_else_is_measured_anew(tmp_path: Path
         point._replace(seconds=4.0) if not point.flash and point.depth == 0.0 else point
         for point in measured(1.0, 5.0)
     ]
-    measurements.put(name, numbers_of(points))
+    measurements.put(name, costs_to_numbers(points))
     flash_attention_here(read_header(tiny_path), ContextSettings(), measurements)
-    assert measurements.get(name) != numbers_of(points)
-    steady = numbers_of(measured(1.0, 5.0))
+    assert measurements.get(name) != costs_to_numbers(points)
+    steady = costs_to_numbers(measured(1.0, 5.0))
     measurements.put(name, steady)
     flash_attention_here(read_header(tiny_path), ContextSettings(), measurements)
     assert measurements.get(name) == steady
 
 
-@pytest.mark.parametrize("numbers", [(1.0,), (1.0, 1.0, 0.0, 0.1), numbers_of(measured(1.0, 1.0)[:-1])])
+@pytest.mark.parametrize("numbers", [(1.0,), (1.0, 1.0, 0.0, 0.1), costs_to_numbers(measured(1.0, 1.0)[:-1])])
 def test_what_is_remembered_in_part_is_measured_anew(
     tmp_path: Path, tiny_path: Path, numbers: tuple[float, ...]
 ) -> None:
@@ -173,15 +173,15 @@ def test_nothing_is_measured_where_there_is_nothing_to_choose(
     ("extra", "heads"),
     [
         ({}, TINY),
-        ({"llama.attention.head_count_kv": 1}, Heads(2, 1, 16)),
+        ({"llama.attention.head_count_kv": 1}, AttentionHeads(2, 1, 16)),
         ({"llama.attention.head_count_kv": [0, 2]}, TINY),
-        ({"llama.attention.key_length": 64, "llama.attention.value_length": 64}, Heads(2, 2, 64)),
+        ({"llama.attention.key_length": 64, "llama.attention.value_length": 64}, AttentionHeads(2, 2, 64)),
         ({"llama.attention.key_length": 64, "llama.attention.value_length": 32}, None),
         ({"llama.attention.key_length_mla": 64}, None),
         ({"llama.attention.head_count": 0}, None),
     ],
 )
-def test_the_heads_are_the_models(tmp_path: Path, extra: Extra, heads: Heads | None) -> None:
+def test_the_heads_are_the_models(tmp_path: Path, extra: Extra, heads: AttentionHeads | None) -> None:
     """Lost otherwise: a choice by figures of other heads, or a start that fails on a kind of model."""
     assert heads_of(read_header(write_tiny(tmp_path / "some.gguf", extra=extra))) == heads
 
@@ -243,5 +243,5 @@ def test_the_bundled_model_is_measured_and_answers(ask: Ask, bundled: Path, tmp_
     assert answers[0]["token_ids"] == answers[1]["token_ids"]
     known = json.loads((tmp_path / "cache" / "specchat" / "measurements.json").read_text())["known"]
     (name,) = (name for name in known if name.startswith("attention"))
-    assert name == name_of(Heads(9, 3, 64), ContextSettings()) and points_of(known[name])
+    assert name == name_of(AttentionHeads(9, 3, 64), ContextSettings()) and points_of(known[name])
     assert known["habits"] != list(AT_FIRST)

@@ -14,7 +14,7 @@ from app.config.values import LoadSettings
 from app.engine.events import Finished, Request
 from app.engine.loop import Engine
 from app.engine.settings import Sampling
-from app.engine.thread_choice import ThreadChoice
+from app.engine.thread_tuner import ThreadTuner
 from app.llama.context import Context
 from app.llama.model import Model
 from app.llama.settings import ContextSettings
@@ -80,7 +80,7 @@ def test_nonsense_that_is_remembered_is_measured_anew(tiny_path: Path, tmp_path:
             assert measurements.get(name) == choice.first
 
 
-class Restless(ThreadChoice):
+class Restless(ThreadTuner):
     """Changes its mind after each pass."""
 
     def __init__(self) -> None:
@@ -112,9 +112,9 @@ def test_a_curve_of_changed_threads_is_not_remembered(tiny_path: Path) -> None:
         before = engine.target.threads
         engine.target.use_threads(Threads(3 - before.narrow, before.wide))
         assembly.remember(engine)
-        assert not assembly.engine("lookup").controller.measured
+        assert not assembly.engine("lookup").controller.costs.measured
         engine.target.use_threads(before)
         assembly.remember(engine)
     with Assembly(LoadSettings(name=str(tiny_path)), stop=lambda: False) as assembly:
         again = assembly.engine("lookup")
-        assert again.controller.measured or again.target.threads != before
+        assert again.controller.costs.measured or again.target.threads != before

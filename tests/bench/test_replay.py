@@ -22,7 +22,7 @@ from app.bench.simulation import (
     reply_cost,
     speedups,
 )
-from app.engine.control import DraftOption, ThroughputController
+from app.engine.control import Controller, DraftOption
 from app.errors import SpecchatError
 from proposers.acceptance import CopyAcceptance
 
@@ -168,7 +168,7 @@ def test_a_curve_that_is_none_says_so(tmp_path: Path, text: str) -> None:
 
 
 def test_a_controller_without_a_curve_drafts_nothing() -> None:
-    controller = ThroughputController()
+    controller = Controller()
     assert controller.choose([DraftOption("lookup", [0.9, 0.8])]).k == 0
 
 

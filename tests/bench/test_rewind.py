@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from app.bench.rewind import ALL_AGAIN, REJECTED, TO_TURN, WAYS, medians
-from app.engine.rewinds import Rewind
+from app.engine.rewind_timing import RewindTiming
 from tests.architectures import write_architecture
 from tests.conftest import Ask
 from tests.tiny import write_tiny
@@ -20,7 +20,7 @@ MEMORIES = {"lfm2": "snapshots", "qwen35": "snapshots", "mamba": "copied state",
 def test_figures_are_medians_against_the_plain_pass_beside_them() -> None:
     """Lost otherwise: a machine that slows down for a round passes for a costly way back."""
     made = [
-        (way, Rewind(again, slow * 2.0, slow * 6.0, slow * 1.0, slow * 3.0))
+        (way, RewindTiming(again, slow * 2.0, slow * 6.0, slow * 1.0, slow * 3.0))
         for slow in (1.0, 50.0, 1.0)
         for way, again in (("one", 0), ("other", 5))
     ]

@@ -19,7 +19,7 @@ from app.config.values import ChatSettings, LookSettings, SamplingSettings, Sett
 from app.config.write import updated, write_changes, write_settings
 from app.errors import SpecchatError
 from app.tui.theme import THEMES
-from proposers.registry import KINDS
+from proposers.registry import PROPOSERS
 
 # Every manner in which TOML lets a section be written, with comments that must stay.
 MANNERS = (
@@ -239,7 +239,7 @@ def test_ranges_are_those_of_the_engine() -> None:
                 value: Value = int(bound) if field.kind == "whole" else float(bound)
                 assert get(put(Settings(), field, value), field) == value
     assert set(THEMES) == set(BY_PATH["look", "theme"].choices)
-    assert choices_of(BY_PATH["speculation", "proposer"]) == ("auto", *KINDS)
+    assert choices_of(BY_PATH["speculation", "proposer"]) == ("auto", *PROPOSERS)
     assert Settings().sampling.for_engine() == type(Settings().sampling.for_engine())()
 
 

@@ -25,14 +25,14 @@ from app.doctor.facts import Answer, Died, Installation, Refused, ask, ask_answe
 from app.doctor.hardware import Card
 from app.doctor.install import Host
 from app.doctor.report import Check
-from app.llama.facts import BuildFacts, Device
+from app.llama.facts import Device, LlamaBuild
 from app.models.memory import SystemMemory
 from tests.architectures import write_architecture
 
 HOST = Host((3, 12, 0), "linux", "x86_64", "pip install")
 CPU = Device("CPU", "a CPU", "cpu", 8 << 30, 16 << 30, "CPU")
 CUDA = Device("CUDA0", "NVIDIA H200", "gpu", 138_000_000_000, 140_000_000_000, "CUDA")
-BUILD = BuildFacts("0.3.36", ("CPU",), False, False, ("AVX2", "FMA"), "")
+BUILD = LlamaBuild("0.3.36", ("CPU",), False, ("AVX2", "FMA"), "")
 FACTS = Installation(BUILD, (CPU,), (2, 4), (), "/m/a.gguf", "")
 H200 = Card("nvidia", "NVIDIA H200", driver=(580, 82))
 

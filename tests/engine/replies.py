@@ -29,7 +29,7 @@ def take_turns(engines: Sequence[Engine], request: Request, dice: random.Random)
         index = dice.choice([index for index in range(len(engines)) if index not in finished])
         engine = engines[index]
         if index not in begun:
-            engine.take_over(last)
+            engine.take_cache(last)
         elif engine is not last:
             assert engine.resume(last) == ()
         begun.add(index)

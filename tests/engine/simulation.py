@@ -1,4 +1,4 @@
-"""A machine that knows what each pass really takes: its speed drifts, and it holds passes up at times."""
+"""A simulated machine with known costs of passes: its speed drifts, and it delays passes at times."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def a_pass(drafted: int, accepted: int, seconds: float, proposer: str = "lookup"
 class Machine:
     """costs: seconds by width on average. drift: passes get slower and faster by this share, once in `period`
     seconds. hiccups: how often in a second a pass is held up by 100 ms. noise: of a pass, as a share of it.
-    back: share of a plain pass that one behind a wider pass takes longer.
+    back: extra time of a plain pass after a wider one, as a share of it.
 
     spent: seconds of all passes, hiccups left out. plain: what plain decoding would have taken for their
     tokens. costliest: the longest drafted pass. held_up: seconds of hiccups.

@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 
 from app.engine.calibration import calibrate, curve
-from app.engine.control import WIDTHS, ThroughputController
-from app.engine.costs import PassCosts
+from app.engine.control import Controller
+from app.engine.costs import WIDTHS, PassCosts
 from app.engine.events import Pass, Request
 from app.engine.loop import Engine
 from app.engine.settings import Sampling
@@ -78,14 +78,14 @@ def test_what_cannot_be_measured_in_time_is_not_begun(tiny_path: Path) -> None:
     prompt = (5, 6, 7, 8)
     known = [PassCosts(3, {1: 20.0, 2: 30.0}), PassCosts(4000, {1: 30.0, 2: 60.0})]
     with Model(tiny_path) as model, closing(Watched(model, 64)) as target:
-        engine = Engine(target, (Lookup(),), ThroughputController(known))
+        engine = Engine(target, (Lookup(),), Controller(known))
         for event in engine.generate(Request(prompt, Sampling(), seed=1, max_tokens=1)):
             if isinstance(event, Pass):
                 break
         assert target.widths == [0, 1]
         # What was remembered is checked all the same: this machine is faster.
         target.rollback(3)
-        again = Engine(target, (Lookup(),), ThroughputController(known))
+        again = Engine(target, (Lookup(),), Controller(known))
         assert set(again.calibrate([5], 5.0).seconds) >= {1, 2, 8}
 
 
@@ -96,8 +96,8 @@ def test_what_an_earlier_run_measured_wrongly_is_measured_anew(tiny_path: Path) 
         first = calibrate(target, [5], WIDTHS, math.inf).seconds
         before = {width: seconds * (1.0 if width == 1 else 30.0) for width, seconds in first.items()}
         # A width that is measured at no time here: it is there as long as the rest is believed.
-        engine = Engine(target, (Off(),), ThroughputController([PassCosts(0, {**before, 7: before[6]})]))
+        engine = Engine(target, (Off(),), Controller([PassCosts(0, {**before, 7: before[6]})]))
         engine.calibrate([5], math.inf)
-        (measured,) = engine.controller.measured
+        (measured,) = engine.controller.costs.measured
     assert 7 not in measured.seconds
     assert {1, *WIDTHS} <= set(measured.seconds)

@@ -19,7 +19,7 @@ from app.assembly import loader as loader_module
 from app.assembly import proposers as proposers_module
 from app.assembly.assembly import Assembly
 from app.config.values import LoadSettings
-from app.engine.control import ThroughputController
+from app.engine.control import Controller
 from app.engine.events import Finished, Request
 from app.engine.loop import Engine
 from app.engine.sampling import Sampler
@@ -85,10 +85,10 @@ def compare_everywhere(model: Model, tokens: Sequence[int], widths: Sequence[int
             for drafted in {tuple(read[1:]), tuple(read[1 : (width + 1) // 2])}:
                 for settings in CASES.values():
                     sampler = Sampler(settings)
-                    assert 0 < sampler.candidates <= CANDIDATES
+                    assert 0 < sampler.candidates_needed <= CANDIDATES
                     for history in (tokens[: begin + 1], [*likely, *likely[6:], read[0]], read[:1]):
                         assert_same(
-                            sampler.among(candidates, history, drafted),
+                            sampler.from_candidates(candidates, history, drafted),
                             sampler.distributions(rows[: 1 + len(drafted)], history, drafted),
                         )
 
@@ -110,15 +110,15 @@ def test_every_distribution_of_a_real_model_is_that_of_whole_rows(bundled: Path)
 @pytest.mark.parametrize("settings", WHOLE.values(), ids=WHOLE.keys())
 def test_settings_that_need_whole_rows_say_so(settings: Sampling) -> None:
     """Lost otherwise: a token that a penalty raises from anywhere in the row, or the tail without top-k."""
-    assert Sampler(settings).candidates == 0
+    assert Sampler(settings).candidates_needed == 0
 
 
 def test_how_many_candidates_settings_need() -> None:
     """Lost otherwise: on a GPU the default settings would fall back to whole rows, unseen."""
-    assert Sampler(Sampling()).candidates == 41
-    assert Sampler(GREEDY).candidates == 2
-    assert Sampler(Sampling(repeat_penalty=1.1)).candidates == 105 <= CANDIDATES
-    assert Sampler(Sampling(repeat_penalty=1.1, penalty_window=0)).candidates == 41
+    assert Sampler(Sampling()).candidates_needed == 41
+    assert Sampler(GREEDY).candidates_needed == 2
+    assert Sampler(Sampling(repeat_penalty=1.1)).candidates_needed == 105 <= CANDIDATES
+    assert Sampler(Sampling(repeat_penalty=1.1, penalty_window=0)).candidates_needed == 41
 
 
 def some_largest(rows: NDArray[np.float32], count: int, rng: np.random.Generator) -> Candidates:
@@ -147,8 +147,8 @@ def test_ties_never_change_a_distribution() -> None:
         rows = rng.integers(-4, 9, (4, 60)).astype(np.float32)
         if distinct:
             rows = rng.permuted(np.linspace(-9, 9, 240, dtype=np.float32)).reshape(4, 60)
-        candidates = some_largest(rows, sampler.candidates + int(rng.integers(0, 9)), rng)
-        found = sampler.among(candidates, history, drafted)
+        candidates = some_largest(rows, sampler.candidates_needed + int(rng.integers(0, 9)), rng)
+        found = sampler.from_candidates(candidates, history, drafted)
         if found is None:
             undecided += 1
             assert not distinct
@@ -164,7 +164,7 @@ def test_numbers_that_are_none_are_told() -> None:
         candidates = Candidates(tokens, np.array([[3.0] * 25 + [1.0] * 25, damage], np.float32))
         for settings in (Sampling(), GREEDY, Sampling(repeat_penalty=1.1)):
             with pytest.raises(SpecchatError, match="NaN"):
-                Sampler(settings).among(candidates, [1], (4,))
+                Sampler(settings).from_candidates(candidates, [1], (4,))
 
 
 class Counted(Context):
@@ -183,7 +183,7 @@ class Counted(Context):
 
 def reply(context: Context, proposer: Proposer, sampling: Sampling, k: int | None = 4) -> Finished:
     context.rollback(0)
-    engine = Engine(context, (proposer,), ThroughputController())
+    engine = Engine(context, (proposer,), Controller())
     prompt = tuple([60, 61, 62, 63, 64, 65] * 4)
     for event in engine.generate(Request(prompt, sampling, seed=5, max_tokens=60, k=k)):
         if isinstance(event, Finished):
@@ -209,7 +209,7 @@ def test_a_seed_gives_the_same_reply(tiny_path: Path, draft: Context, settings: 
             context.of_candidates = context.of_rows = 0
             found = reply(context, make(), settings)
             assert context.of_candidates == found.passes
-            # Plain passes are measured behind a reply that had none.
+            # Plain passes are timed after a reply that had none.
             assert context.of_rows <= 4
             expected = reply(plain, make(), settings)
             assert found.token_ids == expected.token_ids
@@ -236,7 +236,7 @@ def test_calibration_and_checks_have_whole_rows_between_replies(tiny_path: Path)
         Context(model, 512, replace(SETTINGS, candidates=CANDIDATES)) as context,
         Context(model, 512, SETTINGS) as plain,
     ):
-        engine, other = (Engine(each, (Off(),), ThroughputController()) for each in (context, plain))
+        engine, other = (Engine(each, (Off(),), Controller()) for each in (context, plain))
         for sampling in (Sampling(), GREEDY):
             assert reply(context, Lookup(), sampling, k=None).token_ids
             assert 1 in engine.calibrate([60, 61, 62], budget=0.02).seconds

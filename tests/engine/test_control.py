@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.engine.control import DraftOption, ThroughputController
+from app.engine.control import Controller, DraftOption
 from app.engine.costs import PassCosts
 from app.engine.settings import LONGEST_DRAFT
 from tests.engine.simulation import a_pass
@@ -16,12 +16,12 @@ from tests.engine.simulation import a_pass
 FORECAST = [0.95**position for position in range(1, LONGEST_DRAFT + 1)]
 
 
-def chosen_k(controller: ThroughputController, forecast: list[float]) -> int:
+def chosen_k(controller: Controller, forecast: list[float]) -> int:
     return controller.choose([DraftOption("lookup", forecast)]).k
 
 
 def run(
-    controller: ThroughputController, costs: dict[int, float], acceptance: float, passes: int
+    controller: Controller, costs: dict[int, float], acceptance: float, passes: int
 ) -> tuple[float, list[int]]:
     """Tokens per unit of time, and the draft lengths chosen; each token is accepted with a fixed chance."""
     rng = random.Random(3)
@@ -39,15 +39,15 @@ def run(
     return tokens / seconds, chosen
 
 
-def calibrated(costs: dict[int, float]) -> ThroughputController:
-    controller = ThroughputController()
-    controller.calibrate(PassCosts(0, costs))
+def calibrated(costs: dict[int, float]) -> Controller:
+    controller = Controller()
+    controller.costs.calibrate(PassCosts(0, costs))
     return controller
 
 
-def known(controller: ThroughputController) -> dict[int, float]:
+def known(controller: Controller) -> dict[int, float]:
     """What the controller takes passes at the beginning of a context to cost."""
-    return dict(controller.measured[0].seconds)
+    return dict(controller.costs.measured[0].seconds)
 
 
 def best(costs: dict[int, float], acceptance: float) -> float:
@@ -99,14 +99,14 @@ def test_a_small_promise_is_not_taken() -> None:
     for gain, taken in ((0.03, False), (0.08, True)):
         option = DraftOption("lookup", [(1.0 + gain) * LINEAR[2] - 1.0])
         choice = controller.choose([option])
-        assert (choice.k > 0) is controller.promising(option) is taken
+        assert (choice.k > 0) is controller.worth_syncing(option) is taken
         assert choice.values[0].gain == pytest.approx(gain)
         assert choice.values[0].refused == (None if taken else "small")
 
 
 def test_a_gain_that_is_refused_has_its_reason() -> None:
     """Else a person sees a gain that is not taken, and trusts neither."""
-    assert ThroughputController().choose([DraftOption("lookup", FORECAST)]).pause == "measuring"
+    assert Controller().choose([DraftOption("lookup", FORECAST)]).pause == "measuring"
     # The first position alone brings nothing, and the long draft costs more than two plain passes.
     steep = {1: 1.0, 2: 2.0, 3: 2.2, 4: 2.4, 5: 2.6, 33: 3.0}
     controller = calibrated(steep)
@@ -129,9 +129,9 @@ def test_a_limit_is_kept_and_nothing_is_drafted_without_costs() -> None:
     controller = calibrated(LINEAR)
     assert chosen_k(controller, FORECAST) > 3
     assert chosen_k(controller, FORECAST[:3]) <= 3
-    controller = ThroughputController()
+    controller = Controller()
     assert chosen_k(controller, FORECAST) == 0
-    controller.calibrate(PassCosts(0, {}))
+    controller.costs.calibrate(PassCosts(0, {}))
     assert chosen_k(controller, FORECAST) == 0
 
 
@@ -173,16 +173,16 @@ def test_a_wider_pass_counts_for_the_width_that_it_had() -> None:
 def test_a_draft_that_has_much_to_read_first_waits_until_it_is_earned() -> None:
     """Reading a long prompt for one pass would cost more than the ledger allows."""
     controller = calibrated(LINEAR)
-    controller.synced("draft", tokens=10, seconds=1.0)
+    controller.record_sync("draft", tokens=10, seconds=1.0)
     controller.observe(replace(a_pass(4, 4, 3.0), proposer="draft", proposer_seconds=0.4))
     ready = DraftOption("draft", [0.9, 0.81, 0.7, 0.6], lag=0)
     assert controller.choose([ready]).k > 0
-    behind = ready._replace(lag=1000)
-    choice = controller.choose([behind])
+    lagging = ready._replace(lag=1000)
+    choice = controller.choose([lagging])
     assert choice.k == 0
     assert choice.values[0].refused == "unread" and choice.values[0].gain > 0.05
-    assert controller.promising(behind)
-    assert not controller.promising(DraftOption("draft", [0.01], lag=1000))
+    assert controller.worth_syncing(lagging)
+    assert not controller.worth_syncing(DraftOption("draft", [0.01], lag=1000))
 
 
 def test_a_draft_model_goes_on_while_it_is_sure_and_stops_where_it_no_longer_pays() -> None:
@@ -218,10 +218,10 @@ def test_the_longer_draft_is_within_the_ledger_too() -> None:
     assert spent <= 1.02 * plain + LINEAR[1] + 0.3 * LONGEST_DRAFT
 
 
-def test_a_pass_that_is_slower_behind_a_wider_one_is_charged_to_the_draft() -> None:
-    """Else plain decoding looks dearer than it is, and drafts that lose look as if they paid.
+def test_a_pass_that_is_slower_after_a_wider_one_is_charged_to_the_draft() -> None:
+    """Else plain decoding looks slower than it is, and drafts that lose time seem to pay.
 
-    llama.cpp builds its graph anew whenever the width changes, which takes a tenth of a small model's pass.
+    llama.cpp rebuilds its graph whenever the width changes, which takes a tenth of a small model's pass.
     """
     back = 0.1 * LINEAR[1]
     for forecast in (FORECAST, [0.5, 0.3]):
@@ -240,8 +240,8 @@ def test_a_pass_that_is_slower_behind_a_wider_one_is_charged_to_the_draft() -> N
         assert known(controller)[1] == pytest.approx(LINEAR[1], rel=0.01)
 
 
-def test_a_draft_has_to_earn_the_slower_pass_behind_it_once() -> None:
-    """Else a lone draft looks better than it is, and one behind another draft worse."""
+def test_a_draft_has_to_earn_the_slower_pass_after_it_once() -> None:
+    """Else a single draft looks better than it is, and one right after another worse."""
     controller = calibrated(LINEAR)
     option = DraftOption("lookup", [1.08 * LINEAR[2] - 1.0])
     for _ in range(60):
@@ -249,7 +249,7 @@ def test_a_draft_has_to_earn_the_slower_pass_behind_it_once() -> None:
         assert chosen_k(controller, [*option.forecast]) == 1
         controller.observe(a_pass(0, 0, 1.1 * LINEAR[1]))
     assert controller.choose([option]).k == 0
-    assert not controller.promising(option)
+    assert not controller.worth_syncing(option)
 
 
 @pytest.mark.parametrize("costs", [LINEAR, JUMPING], ids=["linear", "jumping"])
@@ -271,17 +271,17 @@ def test_a_prompt_that_a_draft_model_read_is_earned_before_it_reads_another() ->
     """Lost otherwise: seconds at the beginning of each reply, for a draft that then brings nothing."""
     controller = calibrated(LINEAR)
     option = DraftOption("draft", FORECAST, lag=1000)
-    assert controller.promising(option)
-    controller.synced("draft", tokens=1000, seconds=20.0)
-    assert not controller.promising(option)
+    assert controller.worth_syncing(option)
+    controller.record_sync("draft", tokens=1000, seconds=20.0)
+    assert not controller.worth_syncing(option)
     # Reading is no debt of the ledger's: what is read is used.
     assert chosen_k(controller, FORECAST) > 0
     for _ in range(10):
         controller.observe(a_pass(7, 7, LINEAR[8], "draft"))
-    assert controller.promising(option)
+    assert controller.worth_syncing(option)
 
 
-def test_what_is_read_again_behind_a_draft_is_part_of_its_price() -> None:
+def test_what_is_read_again_after_a_draft_is_part_of_its_price() -> None:
     """Where memory cannot be cut each rejection makes the next pass wider: drafts may lose by it."""
     gains = []
     for replayed in (0, 3, 12):
@@ -293,6 +293,6 @@ def test_what_is_read_again_behind_a_draft_is_part_of_its_price() -> None:
             controller.observe(a_pass(0, 0, LINEAR[1]))
         choice = controller.choose([DraftOption("lookup", [0.8**position for position in range(1, 9)])])
         gains.append(choice.values[0].gain)
-        assert controller.measured[0].seconds[5] == pytest.approx(LINEAR[5], rel=0.01)
+        assert controller.costs.measured[0].seconds[5] == pytest.approx(LINEAR[5], rel=0.01)
     assert gains[0] > gains[1] + 0.1 > gains[2] + 0.2
-    assert controller.patience == 4
+    assert controller.reread_limit == 4

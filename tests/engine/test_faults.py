@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from app.engine.control import ThroughputController
+from app.engine.control import Controller
 from app.engine.events import Event, Finished, Pass, ProposerDropped, Request
 from app.engine.loop import Engine
 from app.engine.settings import Sampling
@@ -28,7 +28,7 @@ GREEDY, WARM = Sampling(temperature=0.0), Sampling(temperature=0.8, top_k=0)
 
 
 class Failing(Context):
-    """A context that fails after so many forwards, in one way or another, until it is mended."""
+    """A context that fails after a number of forwards, in one way or another, until it is repaired."""
 
     left = 0
     way = "nan"
@@ -69,7 +69,7 @@ def events_of(engine: Engine, sampling: Sampling, k: int | None) -> list[Event]:
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "warm"])
-@pytest.mark.parametrize("others", [(), (Lookup,)], ids=["alone", "beside lookup"])
+@pytest.mark.parametrize("others", [(), (Lookup,)], ids=["alone", "with lookup"])
 @pytest.mark.parametrize("after", [0, 1, 7])
 @pytest.mark.parametrize("way", ["nan", "code", "cut"])
 @pytest.mark.parametrize("kind", [Draft, bridged])
@@ -84,14 +84,14 @@ def test_a_draft_that_fails_is_dropped_and_the_reply_goes_on(
     """Lost otherwise: a reply, and the next, to a file that only was to make them faster."""
     target, draft = contexts
     target.rollback(0)
-    plain = events_of(Engine(target, (Off(),), ThroughputController()), sampling, None)
+    plain = events_of(Engine(target, (Off(),), Controller()), sampling, None)
     draft.left, draft.way = 10**9, way
     draft.rollback(0)
     target.rollback(0)
     draft.left = after
     proposer = kind(draft)
     left = [other() for other in others]
-    engine = Engine(target, (proposer, *left), ThroughputController())
+    engine = Engine(target, (proposer, *left), Controller())
     events = events_of(engine, sampling, 4)
     (dropped,) = [event for event in events if isinstance(event, ProposerDropped)]
     assert dropped.proposer == "draft" and dropped.damaged == (way == "nan")
@@ -102,8 +102,8 @@ def test_a_draft_that_fails_is_dropped_and_the_reply_goes_on(
     assert (finished.reason, len(finished.token_ids)) == ("length", 40)
     if sampling is GREEDY:
         assert finished.token_ids == whole.token_ids
-    behind = events[events.index(dropped) + 1 :]
-    assert not any(isinstance(event, Pass) and event.proposer == "draft" for event in behind)
+    later = events[events.index(dropped) + 1 :]
+    assert not any(isinstance(event, Pass) and event.proposer == "draft" for event in later)
     assert sum(tally.passes for tally in finished.by_proposer.values()) == finished.passes
     assert list(engine.cached) == [*PROMPT, *finished.token_ids][:-1]
 
@@ -116,7 +116,7 @@ def test_a_target_that_fails_is_not_taken_for_its_draft(contexts: tuple[Context,
     target.left, target.way = 10**9, way
     target.rollback(0)
     target.left = 5
-    engine = Engine(target, (Draft(good),), ThroughputController())
+    engine = Engine(target, (Draft(good),), Controller())
     seen: list[Event] = []
     with pytest.raises(SpecchatError, match="NaN" if way == "nan" else "code -3"):
         seen.extend(engine.generate(Request(PROMPT, GREEDY, seed=7, max_tokens=40, k=2)))

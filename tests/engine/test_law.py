@@ -20,7 +20,7 @@ import pytest
 from _pytest.mark import ParameterSet
 from scipy import stats
 
-from app.engine.control import Controller, DraftChoice, DraftOption, ThroughputController
+from app.engine.control import Controller, DraftOption, DraftPlan
 from app.engine.costs import PassCosts
 from app.engine.events import Finished, Request
 from app.engine.loop import Engine
@@ -57,19 +57,19 @@ SETTINGS = ContextSettings(threads=1, chunk=64)
 TREES = ContextSettings(threads=1, chunk=64, branches=3)
 
 
-class Unsteady(ThroughputController):
+class Unsteady(Controller):
     """Lets a draft end where its model is unsure, and fills passes up with throw-away positions."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.calibrate(PassCosts(0, {1: 1.0, 2: 1.0}))
+        self.costs.calibrate(PassCosts(0, {1: 1.0, 2: 1.0}))
 
     @property
-    def least_chance(self) -> float:
+    def min_chance(self) -> float:
         return 0.0
 
-    def choose(self, options: Sequence[DraftOption]) -> DraftChoice:
-        return DraftChoice(0, min(DRAFTED, len(options[0].forecast)), 0.35, ())
+    def choose(self, options: Sequence[DraftOption]) -> DraftPlan:
+        return DraftPlan(0, min(DRAFTED, len(options[0].forecast)), 0.35, ())
 
     def padding(self, drafted: int, room: int) -> int:
         return min(drafted % 3, room)
@@ -149,7 +149,7 @@ class Lab:
 
 
 class LikelyBranches(Proposer):
-    """Guesses the second and third likeliest token, and what is likeliest behind the second: a tree that was
+    """Guesses the second and third likeliest token, and the likeliest after the second: a tree that was
     fixed before anything was drawn."""
 
     name = "branches"
@@ -177,9 +177,9 @@ class LikelyBranches(Proposer):
         guesses = self._likeliest(said)[1:3]
         if not guesses:
             return Proposal()
-        behind = self._likeliest([*said, guesses[0]])[:1]
-        parents = (-1,) * len(guesses) + (0,) * len(behind)
-        return Proposal((*guesses, *behind), parents=parents)
+        following = self._likeliest([*said, guesses[0]])[:1]
+        parents = (-1,) * len(guesses) + (0,) * len(following)
+        return Proposal((*guesses, *following), parents=parents)
 
 
 @pytest.fixture(scope="module")
@@ -203,7 +203,7 @@ def make_engine(
     target: Context, *proposers: Proposer, rule: Rule = block_rule, controller: Controller | None = None
 ) -> Engine:
     target.rollback(0)
-    return Engine(target, proposers, controller or ThroughputController(), rule=rule)
+    return Engine(target, proposers, controller or Controller(), rule=rule)
 
 
 CASES: dict[str, Callable[[Lab], Engine]] = {

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from app.engine.control import ThroughputController
+from app.engine.control import Controller
 from app.engine.events import Finished, Pass, Prefill, Request
 from app.engine.loop import Engine
 from app.engine.settings import Sampling
@@ -39,12 +39,12 @@ class Bench:
             Model(write_tiny(folder / "target.gguf", end_scale=0.0)),
             Model(write_tiny(folder / "draft.gguf", noise=0.1, end_scale=0.0)),
         ]
-        self.target, self.draft, self.twin = (
+        self.target, self.draft, self.fork = (
             Context(model, length, SETTINGS) for model in (*self.models, self.models[0])
         )
 
     def close(self) -> None:
-        for context in (self.target, self.draft, self.twin):
+        for context in (self.target, self.draft, self.fork):
             context.close()
         for model in self.models:
             model.close()
@@ -54,12 +54,12 @@ class Bench:
             "off": Off(),
             "lookup": Lookup(),
             "draft": Draft(self.draft),
-            "twin": Draft(self.twin, "skip"),
+            "fork": Draft(self.fork, "skip"),
         }
 
     def engine(self, proposer: Proposer) -> Engine:
         self.target.rollback(0)
-        return Engine(self.target, (proposer,), ThroughputController())
+        return Engine(self.target, (proposer,), Controller())
 
 
 @pytest.fixture(scope="module")
@@ -80,16 +80,16 @@ def test_replies_that_take_turns_are_those_that_each_makes_alone(bench: Bench, s
     sets = [(pool[name],) for name in pool] + [(pool["lookup"], pool["draft"])]
     wanted = request(sampling=sampling)
     base = bench.engine(Off())
-    alone = [finish(base.twin(each), wanted) for each in sets]
+    alone = [finish(base.fork(each), wanted) for each in sets]
     for seed in range(3):
-        together = take_turns([base.twin(each) for each in sets], wanted, random.Random(seed))
+        together = take_turns([base.fork(each) for each in sets], wanted, random.Random(seed))
         for one, other in zip(alone, together, strict=True):
             assert (one.token_ids, one.origins) == (other.token_ids, other.origins)
             assert (one.drafted, one.k_history) == (other.drafted, other.k_history)
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "warm"])
-@pytest.mark.parametrize("name", ["off", "lookup", "draft", "twin"])
+@pytest.mark.parametrize("name", ["off", "lookup", "draft", "fork"])
 def test_caches_equal_the_history_after_every_pass(bench: Bench, name: str, sampling: Sampling) -> None:
     """A cache out of step answers from tokens that were never said."""
     proposer = bench.proposers()[name]
@@ -113,7 +113,7 @@ def test_caches_equal_the_history_after_every_pass(bench: Bench, name: str, samp
 
 
 @pytest.mark.parametrize("k", [1, 2, 4, 8, 16, None])
-@pytest.mark.parametrize("name", ["lookup", "draft", "twin"])
+@pytest.mark.parametrize("name", ["lookup", "draft", "fork"])
 def test_the_greedy_stream_is_the_same_whatever_is_drafted(bench: Bench, name: str, k: int | None) -> None:
     """Speculation may not change a token."""
     plain = finish(bench.engine(Off()), request())
@@ -148,7 +148,7 @@ def test_proposers_swapped_in_mid_reply_change_no_token(bench: Bench) -> None:
 @pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "warm"])
 def test_a_draft_that_is_the_target_is_always_accepted(bench: Bench, sampling: Sampling) -> None:
     """A draft's cache that is cut one token too far starves acceptance while outputs look fine."""
-    finished = finish(bench.engine(Draft(bench.twin)), request(sampling=sampling, max_tokens=400))
+    finished = finish(bench.engine(Draft(bench.fork)), request(sampling=sampling, max_tokens=400))
     assert finished.drafted > 300
     assert finished.accepted == finished.drafted
 
@@ -164,7 +164,7 @@ def test_turn_two_reads_only_what_is_new(bench: Bench, name: str) -> None:
     assert finished.token_ids == finish(bench.engine(Off()), request(second)).token_ids
 
 
-@pytest.mark.parametrize("name", ["lookup", "draft", "twin"])
+@pytest.mark.parametrize("name", ["lookup", "draft", "fork"])
 def test_an_edited_history_is_followed(bench: Bench, name: str) -> None:
     """An index or a cache that outlives a trim of the history drafts from what was deleted."""
     proposer = bench.proposers()[name]
@@ -176,7 +176,7 @@ def test_an_edited_history_is_followed(bench: Bench, name: str) -> None:
     assert finished.cached_tokens == 10
 
 
-@pytest.mark.parametrize("name", ["off", "lookup", "draft", "twin"])
+@pytest.mark.parametrize("name", ["off", "lookup", "draft", "fork"])
 def test_a_full_context_ends_the_reply_without_a_crash(tmp_path: Path, name: str) -> None:
     """The last slots are where look-ahead crashes; every length of room is tried."""
     small = Bench(tmp_path, length=64)
@@ -192,7 +192,7 @@ def test_a_full_context_ends_the_reply_without_a_crash(tmp_path: Path, name: str
         small.close()
 
 
-@pytest.mark.parametrize("name", ["off", "lookup", "draft", "twin"])
+@pytest.mark.parametrize("name", ["off", "lookup", "draft", "fork"])
 @pytest.mark.parametrize("wanted", [1, 2, 3, 5, 8, 13])
 def test_max_tokens_is_exact(bench: Bench, name: str, wanted: int) -> None:
     """A limit that is missed by a draft's length is not a limit."""
@@ -207,12 +207,12 @@ def test_an_end_token_inside_a_draft_ends_the_reply_there(tmp_path: Path) -> Non
     with (
         Model(write_tiny(tmp_path / "m.gguf", end_scale=1.5)) as model,
         Context(model, 256, SETTINGS) as target,
-        Context(model, 256, SETTINGS) as twin,
+        Context(model, 256, SETTINGS) as fork,
     ):
         ended = 0
         for seed in range(30):
             wanted = Request(PROMPT, WARM, seed, max_tokens=200, k=8)
-            engine = Engine(target, (Draft(twin),), ThroughputController())
+            engine = Engine(target, (Draft(fork),), Controller())
             finished = finish(engine, wanted)
             ids = finished.token_ids
             assert len(ids) == finished.passes + finished.accepted - finished.trimmed
@@ -321,12 +321,8 @@ class Guesser(Proposer):
     name = "guesser"
 
     def __init__(self, branches: bool, needs_hidden: bool) -> None:
-        self._lookup, self._branches, self._needs = Lookup(), branches, needs_hidden
+        self._lookup, self._branches, self.needs_hidden = Lookup(), branches, needs_hidden
         self.states: dict[int, NDArray[np.float32]] = {}
-
-    @property
-    def needs_hidden(self) -> bool:
-        return self._needs
 
     def begin(self, history: Sequence[int]) -> None:
         self._lookup.begin(history)
@@ -345,7 +341,7 @@ class Guesser(Proposer):
         return Proposal(((copied[0] + 1) % 200, *copied), parents=(-1, -1, *range(1, len(copied))))
 
     def observe(self, history: Sequence[int], hidden: NDArray[np.float32] | None = None) -> None:
-        assert (hidden is not None) == self._needs
+        assert (hidden is not None) == self.needs_hidden
         if hidden is not None:
             first = len(history) - 1 - len(hidden)
             self.states |= {first + index: state.copy() for index, state in enumerate(hidden)}
@@ -361,7 +357,7 @@ def test_hidden_states_are_those_of_the_committed_tokens(tmp_path: Path, branche
         Context(model, 256, settings) as other,
     ):
         guesser = Guesser(branches, needs_hidden=True)
-        finished = finish(Engine(target, (guesser,), ThroughputController()), request(max_tokens=48))
+        finished = finish(Engine(target, (guesser,), Controller()), request(max_tokens=48))
         assert 0 < finished.accepted < finished.drafted
         said = [*PROMPT, *finished.token_ids]
         assert sorted(guesser.states) == list(range(len(PROMPT) - 1, len(said) - 1))
@@ -376,16 +372,16 @@ def test_hidden_states_are_those_of_the_committed_tokens(tmp_path: Path, branche
 @pytest.mark.parametrize("sampling", [GREEDY, WARM], ids=["greedy", "warm"])
 def test_a_seed_gives_the_same_reply_with_a_tree(tmp_path: Path, sampling: Sampling) -> None:
     """The branch that stands must be in the cache, and no other."""
-    # Rows behind a tree are rounded differently; without flash attention by too little to change a draw.
+    # Rows after a tree are rounded differently; without flash attention by too little to change a draw.
     settings = ContextSettings(threads=1, chunk=64, branches=2, cache_type="f32", flash_attention="off")
     wanted = request(sampling=sampling, k=2, max_tokens=300)
     with (
         Model(write_tiny(tmp_path / "m.gguf", end_scale=0.0)) as model,
         Context(model, 512, settings) as target,
     ):
-        plain = finish(Engine(target, (Off(),), ThroughputController()), wanted)
+        plain = finish(Engine(target, (Off(),), Controller()), wanted)
         target.rollback(0)
-        engine = Engine(target, (Guesser(True, needs_hidden=False),), ThroughputController())
+        engine = Engine(target, (Guesser(True, needs_hidden=False),), Controller())
         said = list(PROMPT)
 
         def check(entry: Pass) -> None:

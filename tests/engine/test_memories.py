@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.control import ThroughputController
+from app.engine.control import Controller
 from app.engine.events import Finished, Pass, Prefill, Request
 from app.engine.loop import Engine
 from app.engine.settings import Sampling
@@ -37,12 +37,12 @@ class Bench:
     def __init__(self, kind: Kind, opened: Callable[..., Model]) -> None:
         self.target = Context(opened(kind, 0.0), LENGTH, kind.settings)
         drafting = replace(kind.settings, snapshots=0)
-        self.draft, self.twin = (Context(opened(kind, noise), LENGTH, drafting) for noise in (0.1, 0.0))
+        self.draft, self.fork = (Context(opened(kind, noise), LENGTH, drafting) for noise in (0.1, 0.0))
 
         self._said: dict[tuple[int, ...], tuple[int, ...]] = {}
 
     def close(self) -> None:
-        for context in (self.target, self.draft, self.twin):
+        for context in (self.target, self.draft, self.fork):
             context.close()
 
     def proposers(self) -> dict[str, Proposer]:
@@ -50,12 +50,12 @@ class Bench:
             "off": Off(),
             "lookup": Lookup(),
             "draft": Draft(self.draft),
-            "twin": Draft(self.twin, "skip"),
+            "fork": Draft(self.fork, "skip"),
         }
 
     def engine(self, *proposers: Proposer) -> Engine:
         self.target.rollback(0)
-        return Engine(self.target, proposers, ThroughputController())
+        return Engine(self.target, proposers, Controller())
 
     def plain(self, wanted: Request) -> tuple[int, ...]:
         """What a fresh cache would have said."""
@@ -93,13 +93,13 @@ def test_the_greedy_stream_is_the_same_whatever_is_drafted(bench: Bench, prompt:
     assert len(set(bench.plain(request(prompt)))) > 4
     rejected = 0
     for k in (1, 2, 4, 8, 16, 32, None):
-        for name in ("lookup", "draft", "twin"):
+        for name in ("lookup", "draft", "fork"):
             proposer = bench.proposers()[name]
             finished = finish(bench.engine(proposer), request(prompt, k))
             bench.assert_plain(request(prompt, k), finished.token_ids, (name, k))
             rejected += finished.drafted - finished.accepted
-            # A twin rounds otherwise where its passes are of other widths.
-            if name == "twin" and bench.target.settings.exact:
+            # A fork rounds otherwise where its passes are of other widths.
+            if name == "fork" and bench.target.settings.exact:
                 assert finished.accepted == finished.drafted
         engine = bench.engine(Lookup(), Draft(bench.draft))
         bench.assert_plain(request(prompt, k), finish(engine, request(prompt, k)).token_ids, k)
@@ -111,12 +111,12 @@ def test_replies_that_take_turns_change_no_token(bench: Bench) -> None:
     pool = bench.proposers()
     base = bench.engine(Off())
     wanted = request(LONG)
-    for finished in take_turns([base.twin((each,)) for each in pool.values()], wanted, random.Random(1)):
+    for finished in take_turns([base.fork((each,)) for each in pool.values()], wanted, random.Random(1)):
         bench.assert_plain(wanted, finished.token_ids)
 
 
 def test_proposers_and_lengths_that_change_in_mid_reply_change_no_token(bench: Bench) -> None:
-    """Toggling is free, behind a rejection too."""
+    """Toggling is free, also after a rejection."""
     pool = list(bench.proposers().values())
     for seed in range(3):
         rng = random.Random(seed)
@@ -159,7 +159,7 @@ def test_turns_edits_and_regenerations_answer_as_a_fresh_chat(bench: Bench, name
 
 
 def test_what_was_known_and_is_read_again_is_told(bench: Bench) -> None:
-    """A prompt that is read anew for no reason that can be seen looks like a fault."""
+    """A prompt that is read again for no visible reason looks like a fault."""
     engine = bench.engine(Off())
     finish(engine, request(LONG))
     shared = 10
@@ -249,10 +249,10 @@ def test_a_model_without_some_of_its_layers_drafts_for_it(architecture: str, tmp
             Context(model, LENGTH, settings),
             Context(less, LENGTH, replace(settings, snapshots=0)),
         )
-        plain = finish(Engine(target, (Off(),), ThroughputController()), request(LONG)).token_ids
+        plain = finish(Engine(target, (Off(),), Controller()), request(LONG)).token_ids
         for k in (1, 4, 16):
             target.rollback(0)
-            engine = Engine(target, (Draft(draft, "skip"),), ThroughputController())
+            engine = Engine(target, (Draft(draft, "skip"),), Controller())
             finished = finish(engine, request(LONG, k))
             assert finished.token_ids == plain
             assert 0 < finished.drafted > finished.accepted

@@ -1,4 +1,4 @@
-"""× plain: what a reply gained, on a simulated machine that knows the truth."""
+"""× plain: what a reply gained, on a simulated machine with known costs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from statistics import median
 
 import pytest
 
-from app.engine.control import DraftOption, ThroughputController
+from app.engine.control import Controller, DraftOption
 from app.engine.costs import PassCosts
 from app.engine.plain import PlainEstimator
 from app.engine.settings import LONGEST_DRAFT
@@ -18,16 +18,16 @@ COSTS = {width: 0.010 * (1 + 0.25 * (width - 1)) for width in range(1, LONGEST_D
 
 
 def shown_over_true(simulated: Machine, tokens: int) -> float:
-    """The speedup that is shown for a reply, over the one that the machine knows."""
+    """The speedup that is shown for a reply, over the true one."""
     rng = simulated.rng
-    controller, pace = ThroughputController(), PlainEstimator()
-    controller.calibrate(PassCosts(0, COSTS))
+    controller, estimator = Controller(), PlainEstimator()
+    controller.costs.calibrate(PassCosts(0, COSTS))
     odds, made, kept, seconds = 0.1, 0, 0, 0.0
     while kept < tokens:
         # What a chat is: prose, and copies in between.
         if rng.random() < 0.03:
             odds = rng.choice((0.1, 0.6, 0.8, 0.9, 0.97))
-        controller.at_depth(kept)
+        controller.costs.set_depth(kept)
         k = (
             controller.choose([DraftOption("lookup", [odds**j for j in range(1, LONGEST_DRAFT + 1)])]).k
             if made > 5
@@ -38,11 +38,11 @@ def shown_over_true(simulated: Machine, tokens: int) -> float:
             accepted += 1
         entry = simulated.make(k, accepted)
         controller.observe(entry)
-        pace.record(entry)
+        estimator.record(entry)
         made += 1
         kept += accepted + 1
         seconds += entry.seconds
-    plain = pace.seconds_per_token()
+    plain = estimator.seconds_per_token()
     assert plain is not None
     true = (simulated.plain + simulated.held_up) / (simulated.spent + simulated.held_up)
     return kept * plain / seconds / true
@@ -62,14 +62,14 @@ def test_the_speedup_is_true_while_the_machine_drifts_and_is_held_up(period: flo
 
 def test_a_pass_of_a_new_width_that_was_held_up_is_seen_by_the_wider_ones() -> None:
     """Lost otherwise: 2 % of a short reply, where the only pass of its width hit a hiccup."""
-    pace = PlainEstimator()
+    estimator = PlainEstimator()
     for _ in range(20):
-        pace.record(a_pass(0, 0, 0.010))
-        pace.record(a_pass(0, 0, 0.010))
-        pace.record(a_pass(8, 8, 0.020))
-    pace.record(a_pass(4, 4, 0.015 + 0.1))
+        estimator.record(a_pass(0, 0, 0.010))
+        estimator.record(a_pass(0, 0, 0.010))
+        estimator.record(a_pass(8, 8, 0.020))
+    estimator.record(a_pass(4, 4, 0.015 + 0.1))
     # The 0.095 s above what the wider pass takes would have held up plain decoding as well.
-    assert 225 * (pace.seconds_per_token() or 0.0) == pytest.approx(225 * 0.010 + 0.095)
+    assert 225 * (estimator.seconds_per_token() or 0.0) == pytest.approx(225 * 0.010 + 0.095)
 
 
 def test_on_a_steady_machine_it_is_exact() -> None:
@@ -80,44 +80,44 @@ def test_on_a_steady_machine_it_is_exact() -> None:
 
 def test_a_reply_that_drafts_nothing_is_as_fast_as_plain_less_what_choosing_took() -> None:
     """Lost otherwise: "0.80×" for a reply in which nothing was drafted, measured at another moment."""
-    pace = PlainEstimator()
+    estimator = PlainEstimator()
     seconds = 0.0
     for number in range(50):
         entry = replace(a_pass(0, 0, 0.010 + 0.0001 * number), speculation_seconds=0.00005)
-        pace.record(entry)
+        estimator.record(entry)
         seconds += entry.seconds
-    plain = pace.seconds_per_token()
+    plain = estimator.seconds_per_token()
     assert plain is not None and 0.99 < 50 * plain / seconds < 1.0
 
 
 def test_without_plain_passes_nothing_is_claimed() -> None:
     """Lost otherwise: a speedup against nothing."""
-    pace = PlainEstimator()
-    assert pace.seconds_per_token() is None
+    estimator = PlainEstimator()
+    assert estimator.seconds_per_token() is None
     for _ in range(20):
-        pace.record(a_pass(4, 4, 0.02))
-    assert pace.seconds_per_token() is None
+        estimator.record(a_pass(4, 4, 0.02))
+    assert estimator.seconds_per_token() is None
     for _ in range(3):
-        pace.timed_behind(0.01)
-    assert pace.seconds_per_token() == pytest.approx(0.01)
+        estimator.add_plain_pass(0.01)
+    assert estimator.seconds_per_token() == pytest.approx(0.01)
 
 
 def test_a_plain_pass_behind_a_draft_is_no_measure_of_plain_decoding() -> None:
     """Lost otherwise: a gain that is the draft's own doing."""
-    pace = PlainEstimator()
+    estimator = PlainEstimator()
     for _ in range(10):
-        pace.record(a_pass(0, 0, 0.010))
+        estimator.record(a_pass(0, 0, 0.010))
     for _ in range(10):
-        pace.record(a_pass(2, 2, 0.015))
-        pace.record(a_pass(0, 0, 0.013))
+        estimator.record(a_pass(2, 2, 0.015))
+        estimator.record(a_pass(0, 0, 0.013))
     # 40 tokens in all that were not plain: they count as 10 ms each.
-    assert pace.seconds_per_token() == pytest.approx(0.010)
+    assert estimator.seconds_per_token() == pytest.approx(0.010)
 
 
 def test_a_long_reply_has_no_more_spans_than_a_short_one() -> None:
     """Lost otherwise: a panel that gets slower with the length of the reply."""
-    pace = PlainEstimator()
+    estimator = PlainEstimator()
     for number in range(20_000):
-        pace.record(a_pass(0 if number % 3 else 2, 0, 0.1))
-    assert pace.seconds_per_token() == pytest.approx(0.1)
-    assert len(pace._spans) <= 128
+        estimator.record(a_pass(0 if number % 3 else 2, 0, 0.1))
+    assert estimator.seconds_per_token() == pytest.approx(0.1)
+    assert len(estimator._spans) <= 128

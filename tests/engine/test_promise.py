@@ -1,4 +1,4 @@
-"""What speculation may cost, on a simulated machine that knows what plain decoding would have taken."""
+"""What speculation may cost, on a simulated machine on which the time of plain decoding is known."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import random
 
 import pytest
 
-from app.engine.control import FIRST_RUN, DraftOption, ThroughputController
+from app.engine.control import Controller, DraftOption
 from app.engine.costs import PassCosts
+from app.engine.ledger import FIRST_RUN
 from app.engine.settings import LONGEST_DRAFT
 from tests.engine.simulation import Machine
 
@@ -42,7 +43,7 @@ class Text:
 
 
 def bound(machine: Machine, tokens: int) -> float:
-    """The promise of app/engine/control.py: 2 %, and drafted passes by the logarithm of the length.
+    """The promise of app/engine/ledger.py: 2 %, and drafted passes by the logarithm of the length.
 
     One plain pass more for the machine's own noise, which is there without any draft.
     """
@@ -60,11 +61,11 @@ def test_the_ledgers_promise_holds_with_wrong_memories_on_a_machine_that_drifts(
         rng = random.Random(seed)
         costs = rng.choice((STEADY, JUMPING))
         remembered = {width: cost * math.exp(rng.uniform(-1.2, 1.1)) for width, cost in costs.items()}
-        controller = ThroughputController([PassCosts(0, remembered)])
+        controller = Controller([PassCosts(0, remembered)])
         machine = Machine(costs, rng, drift=0.2, hiccups=0.3, noise=0.05, back=0.1)
         text, tokens = Text(rng), 0
         for number in range(250):
-            controller.at_depth(number)
+            controller.costs.set_depth(number)
             k = controller.choose([DraftOption("lookup", SURE, hit_streak=text.run)]).k
             accepted = text.accepted(k)
             controller.observe(machine.make(k, accepted))
@@ -75,8 +76,8 @@ def test_the_ledgers_promise_holds_with_wrong_memories_on_a_machine_that_drifts(
 @pytest.mark.parametrize("costs", [STEADY, JUMPING], ids=["steady", "jumping"])
 def test_an_adversary_that_knows_the_rule_gains_little(costs: dict[int, float]) -> None:
     """It is right just until a draft is made in debt, and wrong with every token of it."""
-    controller = ThroughputController()
-    controller.calibrate(PassCosts(0, costs))
+    controller = Controller()
+    controller.costs.calibrate(PassCosts(0, costs))
     machine = Machine(costs, random.Random(1))
     run = tries = 0
     for number in range(20_000):
@@ -91,8 +92,8 @@ def test_an_adversary_that_knows_the_rule_gains_little(costs: dict[int, float]) 
 @pytest.mark.parametrize("costs", [STEADY, JUMPING], ids=["steady", "jumping"])
 def test_credit_comes_back_where_a_repetition_is_evident(costs: dict[int, float]) -> None:
     """Lost otherwise: the whole gain of "repeat the code above", after one early rejection."""
-    controller = ThroughputController()
-    controller.calibrate(PassCosts(0, costs))
+    controller = Controller()
+    controller.costs.calibrate(PassCosts(0, costs))
     machine = Machine(costs, random.Random(1))
     run = 0
     while k := controller.choose([DraftOption("lookup", SURE)]).k:

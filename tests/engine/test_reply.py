@@ -56,7 +56,7 @@ class Typist:
 
 @pytest.mark.parametrize("end", [END, OTHER_END])
 def test_an_end_token_inside_a_commit_ends_the_reply(end: int) -> None:
-    """Else drafted tokens behind the end are shown, and stay in the history of the next turn."""
+    """Else drafted tokens after the end are shown, and stay in the history of the next turn."""
     typist = Typist("a", "b", "c")
     typist.commit([10, end, 11, 12])
     assert typist.ended("stop", "a", [10, end])
@@ -160,7 +160,7 @@ def test_the_last_token_that_ends_the_reply_is_not_called_the_limit() -> None:
 
 
 def test_max_tokens_do_not_hide_a_stop_before_them() -> None:
-    """Else a commit that reaches the limit shows what lies behind the end."""
+    """Else a commit that reaches the limit shows what comes after the end."""
     typist = Typist("a", "b", "c", max_tokens=3)
     typist.commit([10, END, 11, 12])
     assert typist.ended("stop", "a", [10, END])

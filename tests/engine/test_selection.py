@@ -73,7 +73,7 @@ def test_every_count_of_a_row(size: int) -> None:
 
 @pytest.mark.parametrize("size", [16 * BY_COLUMNS, 16 * BY_COLUMNS + 5, 17 * BY_COLUMNS - 1])
 def test_the_largest_is_found_wherever_it_lies(size: int) -> None:
-    """Else tokens at some ids, such as those behind the last whole block, can never be said."""
+    """Else tokens at some ids, such as those after the last whole block, can never be sampled."""
     rng = np.random.default_rng(0)
     places = {0, 1, size - 1, size - 2, size // 2, size // _DEPTH, size // _DEPTH * _DEPTH}
     places |= set(rng.integers(0, size, 60).tolist())

@@ -10,7 +10,7 @@ import pytest
 from app.assembly.template import template_for
 from app.chat.message import Message
 from app.chat.prompt import encode
-from app.engine.control import ThroughputController
+from app.engine.control import Controller
 from app.engine.events import Finished, Request
 from app.engine.loop import Engine
 from app.engine.settings import Sampling
@@ -31,7 +31,7 @@ def test_prompt_and_reply_of_turn_one_are_not_read_again(model: Model, max_token
     template = template_for(model)
     messages = [Message("user", "Name three things that float on water, in one short sentence.")]
     with Context(model, 1024) as target:
-        engine = Engine(target, (Lookup(),), ThroughputController())
+        engine = Engine(target, (Lookup(),), Controller())
 
         def answer() -> Finished:
             prompt = tuple(encode(messages, template, model))

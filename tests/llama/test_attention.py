@@ -7,17 +7,18 @@ from pathlib import Path
 import llama_cpp
 import pytest
 
-from app.llama.attention import DRAFTED, READING, Heads, measure_attention
+from app.llama.attention import DRAFTED, READING, AttentionHeads, measure_attention
 from app.llama.context import Context
 from app.llama.model import Model
 from app.llama.probe_model import ProbeShape, write_probe_model
 from app.llama.settings import ContextSettings, ModelSettings
+from app.models.gguf import read_header
 
 
 @pytest.mark.parametrize(("trained", "deepest"), [(64, 512), (1024, 1024)])
 def test_each_width_is_timed_with_and_without_at_two_depths_and_more(trained: int, deepest: int) -> None:
     """Lost otherwise: a choice between figures of one way only, or at one depth, which tells nothing."""
-    points = measure_attention(Heads(2, 1, 16), ContextSettings(), trained)
+    points = measure_attention(AttentionHeads(2, 1, 16), ContextSettings(), trained)
     assert all(point.seconds > 0 for point in points)
     for width in (1, DRAFTED, READING):
         with_flash, without = (
@@ -35,7 +36,7 @@ def test_the_model_that_is_timed_has_the_heads_that_were_asked_for(tmp_path: Pat
         Model(path, ModelSettings(gpu_layers=0, layouts="plain")) as model,
         Context(model, 256, ContextSettings(flash_attention="off")) as context,
     ):
-        assert model.layers == 1 and model.header_text("llama.attention.head_count_kv") == "3"
+        assert model.layers == 1 and read_header(path).metadata["llama.attention.head_count_kv"] == 3
         context.forward([1, 2, 3])
         # 16-bit keys and values of three heads of 64 numbers, for each of three tokens.
         assert (

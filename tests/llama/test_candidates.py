@@ -128,7 +128,7 @@ def test_what_cannot_be_had(tiny: Model, context: Context) -> None:
         with Context(tiny, 64, ContextSettings(threads=1, candidates=count)) as whole:
             assert whole.candidates == 0
     for tokens in (TOKENS[:65], TOKENS[:64]):
-        with Context(tiny, 63, SETTINGS) as short, pytest.raises(ValueError, match="rows asked"):
+        with Context(tiny, 63, SETTINGS) as short, pytest.raises(ValueError, match="rows do not fit after"):
             short.forward_candidates(tokens)
     with pytest.raises(ValueError, match="whole rows"):
         ContextSettings(exact=True, candidates=CANDIDATES)

@@ -134,7 +134,7 @@ def test_more_than_the_capacity_is_refused_and_the_last_slots_work(tiny: Model) 
     with Context(tiny, 256, SETTINGS) as small:
         assert small.capacity == 256
         small.forward(TOKENS[:250], rows=0)
-        with pytest.raises(ValueError, match="7 tokens do not fit behind 250"):
+        with pytest.raises(ValueError, match="7 tokens do not fit after 250"):
             small.forward(TOKENS[:7])
         assert small.length == 250
         assert np.isfinite(small.forward(TOKENS[250:256], rows=6)).all()
@@ -143,10 +143,10 @@ def test_more_than_the_capacity_is_refused_and_the_last_slots_work(tiny: Model) 
 
 
 def test_rows_beyond_the_tokens_or_the_buffer_are_refused(context: Context) -> None:
-    """Lost otherwise: memory behind llama.cpp's buffer would be read as logits."""
-    with pytest.raises(ValueError, match="3 rows asked of 2 tokens"):
+    """Lost otherwise: memory after llama.cpp's buffer would be read as logits."""
+    with pytest.raises(ValueError, match="3 rows of 2 tokens"):
         context.forward(TOKENS[:2], rows=3)
-    with pytest.raises(ValueError, match="rows asked"):
+    with pytest.raises(ValueError, match="rows of"):
         context.forward(TOKENS[:200], rows=MAX_ROWS + 1)
     assert context.length == 0
 
@@ -168,7 +168,7 @@ def reference(tiny: Model) -> Rows:
 
 
 def test_513_tokens_in_chunks_of_64(tiny: Model, context: Context) -> None:
-    """Lost otherwise: the one token behind the last chunk."""
+    """Lost otherwise: the one token after the last chunk."""
     tokens = (TOKENS * 2)[:513]
     rows = context.forward(tokens, rows=2).copy()
     assert context.length == 513

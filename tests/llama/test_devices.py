@@ -28,7 +28,7 @@ def test_the_build_says_what_it_can_do() -> None:
     facts = build_facts()
     assert facts.version[0].isdigit()
     assert "CPU" in facts.backends
-    assert facts.rpc == supports_rpc() == ("RPC" in facts.backends)
+    assert supports_rpc() == ("RPC" in facts.backends)
     assert facts.gpu_offload or all(device.kind not in ("gpu", "integrated") for device in devices())
     assert all(f"{feature} = 1" in facts.system_info for feature in facts.cpu_features)
 

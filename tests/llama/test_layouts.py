@@ -50,7 +50,7 @@ def test_amx_that_kills_a_process_is_left_out_and_the_rest_stays(
 ) -> None:
     """Lost otherwise: the chat, on every newer Xeon whose llama.cpp was compiled by gcc 12."""
     child_is(monkeypatch, f"import os; os.kill(os.getpid(), {int(signal.SIGILL)})")
-    assert choose_layouts("sound") and list(listed) == [2, None, None]
+    assert choose_layouts("safe") and list(listed) == [2, None, None]
     assert layouts_in_use() == {"CPU_REPACK"}
     assert amx() == ("was killed by SIGILL", True)
     assert choose_layouts("all") and list(listed) == [1, 2, None]
@@ -65,7 +65,7 @@ def test_amx_that_works_is_used(
     listed: ctypes.Array[ctypes.c_void_p], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     child_is(monkeypatch, LIVES.format(size=400))
-    assert choose_layouts("sound") and list(listed) == [1, 2, None]
+    assert choose_layouts("safe") and list(listed) == [1, 2, None]
     assert amx() == (None, True) and layouts_in_use() == {AMX, "CPU_REPACK"}
 
 
@@ -87,14 +87,14 @@ def test_a_trial_that_hangs_is_made_again_another_time(
     listed: ctypes.Array[ctypes.c_void_p], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     child_is(monkeypatch, "import time; time.sleep(600)")
-    monkeypatch.setattr(trial, "_PATIENCE", 0.2)
+    monkeypatch.setattr(trial, "_TIMEOUT", 0.2)
     assert amx().fault == "did not answer"
     assert not Measurements(measurements_file()).get(f"amx {build_and_cpu()}")
 
 
 def test_the_probes_own_model_computes_the_same_in_every_sound_layout(tmp_path: Path) -> None:
     path = write_probe_model(tmp_path / "probe.gguf")
-    sound, plain = (try_model(path, ModelSettings(0, layouts=kind)) for kind in ("sound", "plain"))
+    sound, plain = (try_model(path, ModelSettings(0, layouts=kind)) for kind in ("safe", "plain"))
     assert sound.status == plain.status == 0
     assert len(plain.logits) == 5 * 256 and np.ptp(plain.logits) > 1.0
     assert np.allclose(sound.logits, plain.logits, atol=0.05)

@@ -47,7 +47,7 @@ def make(kind: Kind, model: Model) -> Iterator[Make]:
 
 
 def assert_fresh(make: Make, tokens: list[int], row: NDArray[np.float32]) -> None:
-    """The logits behind these tokens are those of a context that has read nothing else."""
+    """The logits after these tokens are those of a context that has read nothing else."""
     context = make()
     # Outside of exact mode only rounding may differ. One lost row of a window shows by twice as much.
     np.testing.assert_allclose(
@@ -61,7 +61,7 @@ def test_the_kind_is_the_one_that_the_architecture_has(kind: Kind, model: Model,
     assert context.memory_kind == kind.label
     context.forward(TOKENS[:10])
     if kind.label != "sliding window":
-        # Of what its file says, and some bytes beside each layer's.
+        # What its file says, and a few bytes more for each layer.
         told = Shape(read_header(model.path)).state_bytes
         assert told < context.state_bytes < told + 200
 
@@ -205,7 +205,7 @@ def test_the_smallest_contexts_can_be_made(make: Make) -> None:
         context = make(length=length)
         context.forward(TOKENS[:length], rows=1)
         context.rollback(0)
-        context.forward(TOKENS[:length], rows=min(length, context.widest))
+        context.forward(TOKENS[:length], rows=min(length, context.max_width))
 
 
 def test_a_copy_that_cannot_be_loaded_is_done_without(make: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from app.llama.context import Context
 from app.llama.model import Model
-from app.llama.placement import Buffer, buffers, buffers_in, forget_buffers, on_device
+from app.llama.placement import Buffer, buffers, buffers_in, bytes_on_device, clear_buffers
 
 LOG = """
 load_tensors:   CPU_Mapped model buffer size =    28.69 MiB
@@ -25,15 +25,15 @@ def test_each_buffer_counts_once_on_its_device() -> None:
     found = buffers_in(LOG.splitlines())
     mib = 1 << 20
     assert Buffer("CPU_Mapped", "model", round(28.69 * mib)) in found
-    assert on_device(found, "Vulkan0", "model") == 104.5 * mib
-    assert on_device(found, "Vulkan0") == (104.5 + 11.25 + 52) * mib
-    assert on_device(found, "Vulkan1") == mib
+    assert bytes_on_device(found, "Vulkan0", "model") == 104.5 * mib
+    assert bytes_on_device(found, "Vulkan0") == (104.5 + 11.25 + 52) * mib
+    assert bytes_on_device(found, "Vulkan1") == mib
 
 
 def test_llama_cpp_names_what_it_loads(tiny_path: Path) -> None:
-    """Lost otherwise: every size, as soon as llama.cpp words its log anew."""
-    forget_buffers()
+    """Lost otherwise: every size, as soon as llama.cpp changes the words of its log."""
+    clear_buffers()
     with Model(tiny_path) as model, Context(model, 256):
         found = buffers()
-    assert on_device(found, "CPU", "model") > 0
+    assert bytes_on_device(found, "CPU", "model") > 0
     assert {each.kind for each in found} == {"model", "KV", "compute", "output"}

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from app.llama import thread_count
+from app.llama import thread_timing
 from app.llama.context import Context
 from app.llama.model import Model
 from app.llama.settings import ContextSettings
-from app.llama.thread_count import fastest, measured_threads
+from app.llama.thread_timing import fastest, fastest_threads
 from app.llama.threads import Threads, _candidates, _linux_cores, _quota, candidate_threads, performance_cores
 
 
@@ -113,10 +113,10 @@ def test_the_usual_number_stays_unless_another_is_clearly_faster() -> None:
 
 
 def test_measuring_leaves_the_context_as_it_was(tiny_path: Path) -> None:
-    """Lost otherwise: a reply that begins behind what was only measured."""
+    """Lost otherwise: a reply that follows tokens used only for timing."""
     for exact in (False, True):
         with Model(tiny_path) as model, Context(model, 64, ContextSettings(exact=exact)) as context:
-            found = measured_threads(context, (1, 2), 1)
+            found = fastest_threads(context, (1, 2), 1)
             assert context.length == 0 and context.threads == found
             assert found.narrow in (1, 2) and found.wide in (1, 2)
 
@@ -131,16 +131,16 @@ class Watched(Context):
 
 def test_a_slow_model_makes_two_passes_and_no_more(tiny_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Lost otherwise: half a minute before the first word, where a pass takes seconds."""
-    monkeypatch.setattr(thread_count, "_MOST", 0.0)
+    monkeypatch.setattr(thread_timing, "_MOST", 0.0)
     with Model(tiny_path) as model, closing(Watched(model, 64)) as context:
-        assert measured_threads(context, (1, 2), 2) == (2, 2)
+        assert fastest_threads(context, (1, 2), 2) == (2, 2)
         assert context.widths == [4, 1]
 
 
 def test_a_context_with_no_room_to_measure_keeps_what_is_usual(tiny_path: Path) -> None:
     """Lost otherwise: the chat, to --ctx 2."""
     with Model(tiny_path) as model, Context(model, 2) as context:
-        assert measured_threads(context, (1, 2), 1) == context.threads == Threads(1, 1)
+        assert fastest_threads(context, (1, 2), 1) == context.threads == Threads(1, 1)
 
 
 def test_threads_are_changed_between_passes_and_change_no_number(tiny_path: Path) -> None:
@@ -159,7 +159,7 @@ def test_the_context_of_a_draft_takes_the_targets_numbers(tiny_path: Path) -> No
     """Lost otherwise: drafts that wait for a core which the target has long given up."""
     settings = ContextSettings(threads=1)
     with Model(tiny_path) as model, Context(model, 64, settings) as target, Context(model, 64) as draft:
-        draft.leader = target
+        draft.thread_source = target
         target.use_threads(Threads(2, 1))
         draft.forward([7])
         assert draft.threads == Threads(2, 1)

@@ -19,7 +19,7 @@ from app.models.catalogue import (
     user_catalogue_file,
 )
 from app.models.hub import HubFile
-from proposers.registry import KINDS
+from proposers.registry import PROPOSERS
 
 SHIPPED = Path(__file__).parents[2] / "models.toml"
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -74,7 +74,7 @@ def test_what_is_shipped_is_whole() -> None:
 
 def test_what_can_run_is_what_has_a_proposer() -> None:
     """Lost otherwise: a head that is not offered though a proposer can run it, or offered in vain."""
-    assert set(RUNNABLE) == set(get_args(Kind)) & set(KINDS)
+    assert set(RUNNABLE) == set(get_args(Kind)) & set(PROPOSERS)
 
 
 def test_sizes_are_gigabytes_in_the_file_and_bytes_after(tmp_path: Path) -> None:

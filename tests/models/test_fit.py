@@ -21,7 +21,7 @@ from app.llama.context import Context
 from app.llama.layouts import choose_layouts
 from app.llama.model import Model
 from app.llama.native import native_log
-from app.llama.placement import buffers, forget_buffers
+from app.llama.placement import buffers, clear_buffers
 from app.llama.quantise import FileType
 from app.llama.settings import ContextSettings
 from app.models.estimate import Parts, parts, repacked_types, snapshots_worth
@@ -439,7 +439,7 @@ def test_snapshots_are_part_of_what_is_needed(architecture: str, tmp_path: Path)
     sizes = []
     for snapshots in (0, 4):
         with Model(path) as model:
-            forget_buffers()
+            clear_buffers()
             Context(model, 256, ContextSettings(snapshots=snapshots)).close()
             sizes.append(sum(each.size for each in buffers() if each.kind == "RS"))
     estimated = [sum(parts(header, 256, "f16", snapshots=count).cache) for count in (0, 4)]

@@ -14,10 +14,10 @@ from app.models.shape import memory_kind
 from tests.architectures import write_architecture
 from tests.tiny import Value, write_tiny
 
-KINDS = {"lfm2": "hybrid", "qwen35": "hybrid", "mamba": "recurrent", "gemma3": "sliding window"}
+PROPOSERS = {"lfm2": "hybrid", "qwen35": "hybrid", "mamba": "recurrent", "gemma3": "sliding window"}
 
 
-@pytest.mark.parametrize(("architecture", "kind"), KINDS.items())
+@pytest.mark.parametrize(("architecture", "kind"), PROPOSERS.items())
 def test_the_kind_is_told_by_the_header(architecture: str, kind: str, tmp_path: Path) -> None:
     """Lost otherwise: that a download speculates in another way, before it is loaded."""
     path = write_architecture(tmp_path / "model.gguf", architecture)

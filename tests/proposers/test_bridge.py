@@ -12,7 +12,7 @@ import pytest
 
 from app.config.fields import with_arguments
 from app.config.file import read_settings
-from app.engine.control import ThroughputController
+from app.engine.control import Controller
 from app.engine.events import Finished, Pass, Request
 from app.engine.loop import Engine
 from app.engine.sampling import Sampler
@@ -23,7 +23,7 @@ from app.llama.settings import ContextSettings
 from proposers.base import Proposer
 from proposers.bridge import BridgedDraft
 from proposers.off import Off
-from proposers.translation import Translation, Words
+from proposers.translation import TextVocabulary, Translation
 from tests.conftest import Ask
 from tests.tiny import WORDS, Extra, tokenizer, write_tiny
 
@@ -70,7 +70,7 @@ class Bench:
 
     def engine(self, proposer: Proposer, target: str = "target") -> Engine:
         self.contexts[target].rollback(0)
-        return Engine(self.contexts[target], (proposer,), ThroughputController())
+        return Engine(self.contexts[target], (proposer,), Controller())
 
     def prompt(self, target: str = "target") -> tuple[int, ...]:
         text = "<|im_start|>user\nabc the 中文, é 🙂 deaf.<|im_end|>\n<|im_start|>assistant\n"
@@ -169,7 +169,7 @@ def test_a_draft_ends_where_its_model_is_unsure(bench: Bench) -> None:
 
 @pytest.mark.parametrize(("target", "draft"), PAIRS)
 def test_the_drafts_cache_is_the_text_after_every_pass(bench: Bench, target: str, draft: str) -> None:
-    """A cache out of step drafts behind words that were never said."""
+    """A cache out of step drafts after words that were never said."""
     proposer = bench.bridged(draft, target)
     own, history = bench.models[draft], list(bench.prompt(target))
 
@@ -180,7 +180,7 @@ def test_the_drafts_cache_is_the_text_after_every_pass(bench: Bench, target: str
         translated = list(proposer.translated)
         assert list(proposer.cached) == translated[: len(proposer.cached)]
         assert proposer.lag(history) == len(translated) - 1 - len(proposer.cached)
-        fresh = Translation(Words(bench.models[target]), Words(own))
+        fresh = Translation(TextVocabulary(bench.models[target]), TextVocabulary(own))
         fresh.begin(history)
         assert own.detokenise(fresh.tokens) == own.detokenise(translated)
 
@@ -217,7 +217,7 @@ def test_a_text_that_does_not_fit_is_neither_read_nor_drafted_for(bench: Bench) 
 
 
 def test_a_draft_that_ends_the_turn_proposes_the_targets_end(tmp_path: Path) -> None:
-    """Else the last pass of each reply is a plain one, and a draft goes on behind its own end."""
+    """Else the last pass of each reply is a plain one, and a draft goes on past its own end."""
     write: Callable[..., Path] = write_tiny
     ending = {**letters(), "end_scale": 8.0}
     with (
@@ -227,7 +227,7 @@ def test_a_draft_that_ends_the_turn_proposes_the_targets_end(tmp_path: Path) -> 
         Context(draft, 256, SETTINGS) as drafting,
     ):
         prompt = tuple(target.tokenise("abc def<|im_end|>\nghi"))
-        engine = Engine(context, (BridgedDraft(drafting, target, draft),), ThroughputController())
+        engine = Engine(context, (BridgedDraft(drafting, target, draft),), Controller())
         finished = finish(engine, prompt, GREEDY, 8)
         assert finished.reason == "stop"
         assert finished.accepted == finished.drafted

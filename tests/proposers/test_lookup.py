@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from proposers.automaton import NO_MATCH, Match
 from proposers.base import NOTHING, Proposal, Proposer, RowSampler
-from proposers.lookup import GUARD, Lookup, LookupSettings
+from proposers.lookup import GUARD, Lookup
 
 UNUSED_SAMPLER = cast(RowSampler, None)
 RNG = np.random.default_rng(0)
@@ -23,15 +23,15 @@ def propose(lookup: Proposer, history: list[int], limit: int = 8) -> Proposal:
     return lookup.propose(history, limit, UNUSED_SAMPLER, RNG)
 
 
-def fresh(history: list[int], minimum: int = 1) -> Lookup:
-    lookup = Lookup(LookupSettings(minimum))
+def fresh(history: list[int]) -> Lookup:
+    lookup = Lookup()
     lookup.begin(history)
     return lookup
 
 
-def reference(history: list[int], limit: int, minimum: int) -> tuple[int, ...]:
+def reference(history: list[int], limit: int) -> tuple[int, ...]:
     """The copy by its definition: search backwards, then append one token at a time."""
-    for length in range(len(history) - 1, minimum - 1, -1):
+    for length in range(len(history) - 1, 0, -1):
         for end in range(len(history) - 1, length - 1, -1):
             if history[end - length : end] == history[len(history) - length :]:
                 written = list(history)
@@ -41,11 +41,11 @@ def reference(history: list[int], limit: int, minimum: int) -> tuple[int, ...]:
     return ()
 
 
-@given(tokens, st.integers(1, 12), st.integers(1, 4))
-def test_copies_what_followed_the_latest_occurrence(history: list[int], limit: int, minimum: int) -> None:
+@given(tokens, st.integers(1, 12))
+def test_copies_what_followed_the_latest_occurrence(history: list[int], limit: int) -> None:
     """Else drafts are not what the text said last, and verification throws them away."""
-    proposal = propose(fresh(history, minimum), history, limit)
-    assert proposal == Proposal(reference(history, limit, minimum))
+    proposal = propose(fresh(history), history, limit)
+    assert proposal == Proposal(reference(history, limit))
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 64])
@@ -59,7 +59,7 @@ def test_periodic_text_is_continued_past_its_end(limit: int) -> None:
 @given(tokens, st.integers(1, 50))
 def test_never_more_than_the_limit(history: list[int], limit: int) -> None:
     """Else a reply overruns its token budget or the last slots of the context."""
-    proposal = propose(fresh(history, 1), history, limit)
+    proposal = propose(fresh(history), history, limit)
     assert len(proposal.tokens) in (0, limit)
     assert proposal.q is None
 
@@ -67,16 +67,7 @@ def test_never_more_than_the_limit(history: list[int], limit: int) -> None:
 @pytest.mark.parametrize("history", [[], [4], [4, 5, 6]])
 def test_no_repeat_no_draft(history: list[int]) -> None:
     """Else a chat that has just begun crashes, or pays for wide passes without a reason."""
-    assert propose(fresh(history, 1), history) == NOTHING
-
-
-def test_a_match_below_the_minimum_is_not_drafted() -> None:
-    """Else every comma starts a draft, and prose gets slower than plain decoding."""
-    history = [1, 2, 9, 1, 2]
-    assert propose(fresh(history, 2), history, 1).tokens == (9,)
-    assert propose(fresh(history, 3), history, 1) == NOTHING
-    with pytest.raises(ValueError):
-        LookupSettings(0)
+    assert propose(fresh(history), history) == NOTHING
 
 
 def test_a_trim_forgets_what_was_cut() -> None:
@@ -90,7 +81,7 @@ def test_a_trim_forgets_what_was_cut() -> None:
 
 @pytest.mark.parametrize("cut", [1, GUARD, 3 * GUARD])
 def test_a_trim_that_nobody_announced_is_noticed(cut: int) -> None:
-    """Else a reply that is generated anew drafts from the one that was thrown away."""
+    """Else a regenerated reply drafts from the one that was discarded."""
     history = list(range(100))
     for again in ([], list(range(500, 500 + cut)), list(range(500, 700))):
         lookup = fresh(history)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from proposers.translation import Translation, Words, continuation
+from proposers.translation import TextVocabulary, Translation, continuation
 
 
 class Pieces:
@@ -83,7 +83,7 @@ def test_what_is_proposed_says_what_was_drafted(
     vocabulary: Pieces, parts: list[str], drafted: bytes, cut: int, ended: bool
 ) -> None:
     """Else the target judges words that nobody guessed, and acceptance starves."""
-    words = Words(vocabulary)
+    words = TextVocabulary(vocabulary)
     tail = "".join(parts).encode()
     drafted = drafted[: len(drafted) - cut]
     found = continuation(words, tail, drafted, ended)
@@ -105,14 +105,14 @@ def test_what_is_proposed_says_what_was_drafted(
         ("one ", "two three", None, 0),
         ("one", "", [], 0),
     ],
-    ids=["space before a word", "line break", "behind a control token", "space at the border", "nothing"],
+    ids=["space before a word", "line break", "after a control token", "space at the border", "nothing"],
 )
 def test_only_what_begins_at_the_border_is_proposed(
     tail: str, drafted: str, expected: list[str] | None, settled: int
 ) -> None:
-    """Else the history would have to be tokenised anew, which its cache cannot be."""
+    """Else the history would have to be tokenised again, which its cache does not allow."""
     vocabulary = Pieces(["one", " two", " three", "two", " ", "\n"])
-    found = continuation(Words(vocabulary), tail.encode(), drafted.encode())
+    found = continuation(TextVocabulary(vocabulary), tail.encode(), drafted.encode())
     if expected is None:
         assert found is None
     else:
@@ -123,12 +123,12 @@ def test_only_what_begins_at_the_border_is_proposed(
 def test_half_a_character_waits_for_its_rest() -> None:
     """Else a draft ends in a byte that stands for nothing, or a smile stops all drafting."""
     vocabulary = Pieces(["a", "b", "🙂"])
-    words, smile = Words(vocabulary), "🙂".encode()
+    words, smile = TextVocabulary(vocabulary), "🙂".encode()
     assert continuation(words, b"a", b"b" + smile[:2]) == (vocabulary.tokenise("b"), 0)
     assert continuation(words, b"a", smile[:3]) == ([], 0)
     assert continuation(words, b"a", smile + b"b") == (vocabulary.tokenise("🙂b"), 1)
     # The history ends in the first half.
-    bytewise = Words(Pieces([]))
+    bytewise = TextVocabulary(Pieces([]))
     assert continuation(bytewise, smile[:2], smile[2:] + b"b") == ([smile[2], smile[3], ord("b")], 2)
     assert continuation(bytewise, smile[:2], b"b") is None
 
@@ -139,14 +139,14 @@ def test_a_history_is_translated_as_it_grows_and_is_cut(
 ) -> None:
     """Else the draft continues a text that was never said, and no one sees why it is refused."""
     vocabulary, tokens = history
-    translation = Translation(Words(vocabulary), Words(own))
+    translation = Translation(TextVocabulary(vocabulary), TextVocabulary(own))
     for number, length in enumerate(lengths):
         grown = tokens[:length]
         before = list(translation.tokens)
         if number % 3 == 2 or length < max(lengths[:number], default=0):
             translation.begin(grown)
         else:
-            kept = translation.follow(grown)
+            kept = translation.update(grown)
             assert translation.tokens[:kept] == before[:kept]
         unfinished = translation.unfinished
         text = said(vocabulary, grown)
@@ -176,24 +176,24 @@ def test_a_long_history_is_not_read_again_at_each_pass() -> None:
 
     target = Pieces([" the", " cat", " sat"])
     own = Counting([" th", "e c", "at"])
-    translation = Translation(Words(target), Words(own))
+    translation = Translation(TextVocabulary(target), TextVocabulary(own))
     history = target.tokenise(" the cat sat" * 700)
     translation.begin(history)
     assert counted < 3 * 12 * 700
     counted = 0
     for token in history[:300]:
         history.append(token)
-        translation.follow(history)
+        translation.update(history)
     assert counted < 300 * 32 * 4
 
 
 def test_control_tokens_are_taken_over_where_there_is_one_of_that_name() -> None:
     """Else the draft sees no turns, or the spelling of a token that it does not have."""
     target, own = Pieces(["hi"], ["<end>", "<only here>"]), Pieces(["h", "i"], ["<start>", "<end>"])
-    translation = Translation(Words(target), Words(own), opening=256)
+    translation = Translation(TextVocabulary(target), TextVocabulary(own), opening=256)
     translation.begin([256, 257, *target.tokenise("hi"), 256])
     assert translation.tokens == [256, 257, *own.tokenise("hi"), 257]
     # Both begin a text with the same token: it is not written twice.
-    same = Translation(Words(own), Words(own), opening=256)
+    same = Translation(TextVocabulary(own), TextVocabulary(own), opening=256)
     same.begin([256, *own.tokenise("hi"), 256])
     assert same.tokens == [256, *own.tokenise("hi"), 256]

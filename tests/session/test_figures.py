@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.engine.control import ThroughputController
+from app.engine.control import Controller
 from app.engine.events import Finished, Pass, Prefill, Request, Tally
 from app.engine.expectation import expected_tokens
 from app.engine.loop import Engine
@@ -232,7 +232,7 @@ def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
     """An engine on a tiny model, for this module."""
     model = Model(write_tiny(tmp_path_factory.mktemp("figures") / "target.gguf", end_scale=0.0))
     context = Context(model, 512, ContextSettings(threads=1, chunk=16, exact=True))
-    yield Engine(context, (Lookup(),), ThroughputController())
+    yield Engine(context, (Lookup(),), Controller())
     context.close()
     model.close()
 

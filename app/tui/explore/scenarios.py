@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from app.chat.gate import one_line
-from app.engine.costs import filled
+from app.engine.costs import interpolated
 from app.engine.expectation import best_k, expected_tokens, relative_cost, speedup
 from app.errors import SpecchatError
 
@@ -34,7 +34,7 @@ class Curve:
         if len(self.points) < 2 or min(self.points) != 1 or min(self.points.values()) <= 0:
             raise ValueError("a cost curve needs costs above 0 of width 1 and of a greater one")
         *_, before, last = sorted(self.points)
-        costs = filled(self.points, last)[: LONGEST + 2]
+        costs = interpolated(self.points, last)[: LONGEST + 2]
         # Where noise made the last stretch fall, wider passes are not cheaper and cheaper.
         slope = max(0.0, self.points[last] - self.points[before]) / (last - before)
         costs += [self.points[last] + slope * step for step in range(1, LONGEST + 2 - last)]

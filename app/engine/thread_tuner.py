@@ -1,18 +1,18 @@
-"""How many threads the next pass gets, on a machine that others use too.
+"""How many threads the next pass gets, on a machine that other processes use too.
 
-All threads of a pass wait for one another at every layer. Where another process takes one of two cores, a
-pass with two threads takes 3 to 100 times as long, and one with a single thread as long as ever. So numbers
-that were right when the model was loaded are tried again between passes:
+All threads of a pass wait for each other at every layer. If another process takes one of two cores, a pass
+with two threads takes 3 to 100 times as long, while one with a single thread takes as long as ever. So the
+numbers chosen at loading are reconsidered between passes:
 
-    slowness   seconds of a pass over what passes of its width usually take
-    level      slowness now: the mean of the last few passes, less the HICCUPS longest of them
-    trial      passes with another number, given up as soon as they are slower than the level, and kept after
+    slowness   seconds of a pass over the usual time of its width
+    level      the current slowness: the mean of the last few passes without the HICCUPS longest
+    trial      passes with another number: aborted as soon as they are slower than the level, adopted after
                LENGTH passes that were faster by LEAST_GAIN
 
-Fewer threads are tried at once where the level rises by SLOWER, since that is what a busy machine looks like.
-Any other number is tried now and then, to notice that the machine is quiet again: each failure doubles the
-wait for the next trial, and what it lost is at most SHARE of the time that follows without one. A reply that
-begins does not wait: much may have changed since the last one.
+Fewer threads are tried at once when the level rises by SLOWER, as it does on a busy machine. Other numbers
+are tried from time to time, to notice that the machine is quiet again. Each failure doubles the wait for the
+next trial, and costs at most SHARE of the time that follows without one. A new reply does not wait, since
+much may have changed since the last one.
 """
 
 from __future__ import annotations
@@ -23,41 +23,41 @@ from statistics import fmean
 
 from app.llama.threads import Threads
 
-# Passes that make up the level, and how many of them may have been held up by something else.
+# Passes that make up the level, and how many of them may have been delayed by something else.
 WINDOW, HICCUPS = 7, 2
-# Passes of a whole trial.
+# Passes in a complete trial.
 LENGTH = 10
-# Of a noise of 20 % a pass, 6 % are left in the mean of a trial; and the level is less than a mean.
+# Noise of 20 % in a pass leaves 6 % in the mean of a trial; and the level is less than a mean.
 LEAST_GAIN = 0.05
-# A trial may be behind by so much of a pass: its first pass starts threads.
+# A trial may lose this much of a pass at first: its first pass starts threads.
 HEAD_START = 0.6
 SLOWER = 1.3
 SHARE = 0.01
-# Seconds until a number is tried for the first time, and at most; fewer threads are tried in need anyway.
+# Seconds until the first trial of a number, and at most. Fewer threads are tried when needed anyway.
 FIRST_WAIT, LONGEST_WAIT, LONGEST_WAIT_FEWER = 1.0, 4.0, 64.0
-# How far a pass moves what its width usually takes, and the level that is usual.
+# How far a pass moves the usual time of its width, and the usual level.
 _WIDTH_STEP, _BASE_STEP = 0.05, 0.02
 
 
-class ThreadChoice:
-    """The numbers of threads for narrow and for wide passes; they are followed apart."""
+class ThreadTuner:
+    """Tunes the numbers of threads for narrow and for wide passes, independently of each other."""
 
     def __init__(self, candidates: Sequence[int], first: Threads) -> None:
-        """candidates: what may be chosen. first: what the engine begins with."""
+        """candidates: the numbers to choose from. first: those that the engine begins with."""
         self.first = first
-        self._narrow = _Follower(candidates, first.narrow)
-        self._wide = _Follower(candidates, first.wide)
-        # Until then no trial is made without need.
+        self._narrow = _NumberTuner(candidates, first.narrow)
+        self._wide = _NumberTuner(candidates, first.wide)
+        # No trial is made before this time unless it is needed.
         self._quiet_until = 0.0
 
     def begin(self, now: float) -> None:
-        """Another reply begins: more threads may be tried at once."""
+        """A new reply begins: more threads may be tried at once."""
         self._quiet_until = now
         self._narrow.begin(now)
         self._wide.begin(now)
 
     def observe(self, width: int, seconds: float, now: float) -> Threads:
-        """A pass of this width took so long and ended at `now` (seconds): the numbers for the next one."""
+        """A pass of this width ended at `now` (seconds). Returns the numbers of threads for the next one."""
         follower = self._narrow if width == 1 else self._wide
         lost = follower.observe(width, seconds, now, now >= self._quiet_until)
         if lost > 0.0:
@@ -65,8 +65,8 @@ class ThreadChoice:
         return Threads(self._narrow.threads, self._wide.threads)
 
 
-class _Follower:
-    """One of the two numbers."""
+class _NumberTuner:
+    """Tunes one of the two numbers."""
 
     def __init__(self, candidates: Sequence[int], chosen: int) -> None:
         self._candidates = candidates
@@ -77,11 +77,11 @@ class _Follower:
         self._window: deque[float] = deque(maxlen=WINDOW)
         self._level = 1.0
         self._base: float | None = None
-        # How often in a row the level was found too high.
+        # How often in a row the level was too high.
         self._alarms = 0
         # Numbers to try as soon as possible.
         self._urgent: list[int] = []
-        # By number: seconds from one trial to the next, and when that is.
+        # By number of threads: seconds from one trial to the next, and the time of the next.
         self._waits: dict[int, float] = {}
         self._due: dict[int, float] = {}
         self._trial: _Trial | None = None
@@ -97,7 +97,8 @@ class _Follower:
                 self._due[threads] = now
 
     def observe(self, width: int, seconds: float, now: float, may_try: bool) -> float:
-        """Take in a pass; seconds that a trial lost which failed with it. may_try: also without need."""
+        """Record a pass. Returns the seconds lost by a trial that failed with it. may_try: whether to start a
+        trial that is not needed."""
         trial = self._trial
         if trial is None:
             self._follow(width, seconds, now)
@@ -114,7 +115,7 @@ class _Follower:
 
     def _follow(self, width: int, seconds: float, now: float) -> None:
         """A pass with the chosen number."""
-        # The first pass of a width only tells what is usual for it.
+        # The first pass of a width only sets its usual time.
         usual = self._usual.setdefault(width, seconds / self._level)
         slowness = seconds / usual
         self._usual[width] *= 1.0 + _WIDTH_STEP * (min(slowness / self._level, 2.0) - 1.0)
@@ -125,8 +126,8 @@ class _Follower:
         if self._base is None:
             self._settle(self._chosen, self._level, now)
         elif self._level > SLOWER * self._base:
-            # The window still holds passes of before. If trials against such a level fail, they are made
-            # once more; after that it is how things are.
+            # The window still holds earlier passes. If trials against such a level fail, they are repeated
+            # once; after that the level counts as normal.
             self._alarms += 1
             self._window.clear()
             if self._alarms == 2:
@@ -135,7 +136,7 @@ class _Follower:
             self._waits.update(dict.fromkeys(self._urgent, FIRST_WAIT))
         else:
             self._alarms = 0
-            # Contexts grow, and with them what is usual.
+            # The usual level grows with the context.
             self._base += _BASE_STEP * (self._level - self._base)
 
     def _next_trial(self, now: float, may_try: bool) -> _Trial | None:
@@ -168,8 +169,7 @@ class _Follower:
 
 
 class _Trial:
-    """Passes with another number of threads so far. lost: seconds over what the chosen one would have
-    taken."""
+    """The passes so far with another number of threads. lost: seconds more than with the chosen number."""
 
     def __init__(self, threads: int) -> None:
         self.threads = threads
@@ -181,7 +181,7 @@ class _Trial:
         self.lost += lost
 
     def failed(self, level: float) -> bool:
-        """Whether it is behind, or at its end not far enough ahead."""
+        """Whether it is slower, or at its end not fast enough."""
         passes = len(self.slowness)
         allowed = (1.0 - LEAST_GAIN) * passes + (HEAD_START if passes < LENGTH else 0.0)
         return sum(self.slowness) > allowed * level

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.llama.plainer import find_what_lives, plainer_settings, remembered
+from app.llama.fallback import fallbacks, find_fallback, remembered_fallback
 from app.llama.settings import ContextSettings, ModelSettings
 from tests.dying import dying
 
@@ -30,21 +30,21 @@ def test_the_first_that_lives_is_found_and_remembered(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PYTHONPATH", dying(tmp_path, condition))
     said: list[str] = []
-    found = find_what_lives(tiny_path, "tiny", *AS_ASKED, said.append)
+    found = find_fallback(tiny_path, "tiny", *AS_ASKED, said.append)
     assert (found and found.without) == without
-    assert said[0] == "a trial in a process of its own"
-    assert remembered("tiny", *AS_ASKED).without == (without or "")
-    assert remembered("another", *AS_ASKED).without == ""
+    assert said[0] == "a trial in a separate process"
+    assert remembered_fallback("tiny", *AS_ASKED).without == (without or "")
+    assert remembered_fallback("another", *AS_ASKED).without == ""
 
 
 def test_what_is_left_out_is_kept_apart() -> None:
     """Each stays what was asked for in all but one thing; the last leaves everything out."""
-    as_asked, *others, last = plainer_settings(ModelSettings(mmap=False), ContextSettings(cache_type="q8_0"))
+    as_asked, *others, last = fallbacks(ModelSettings(mmap=False), ContextSettings(cache_type="q8_0"))
     assert as_asked.without == "" and len(others) == 3
     assert {(each.model.layouts, each.context.flash_attention, each.model.gpu_layers) for each in others} == {
         ("plain", "auto", -1),
-        ("sound", "off", -1),
-        ("sound", "auto", 0),
+        ("safe", "off", -1),
+        ("safe", "auto", 0),
     }
     assert (last.model.layouts, last.context.flash_attention, last.model.gpu_layers) == ("plain", "off", 0)
     assert not last.model.mmap and last.context.cache_type == "q8_0"

@@ -1,20 +1,23 @@
-"""llama.cpp's own speed: the shortest loop that decodes, to compare the engine with."""
+"""llama.cpp's own speed: the shortest loop that decodes, as a baseline for the engine."""
 
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 import llama_cpp
 import numpy as np
 
-from app.llama.context import Context
+if TYPE_CHECKING:
+    from app.llama.context import Context
 
 
-def bare_decode(context: Context, token: int, steps: int) -> float:
-    """Seconds to decode `steps` tokens greedily behind what the context holds, one a call.
+def raw_decode(context: Context, token: int, steps: int) -> float:
+    """Seconds to decode `steps` tokens greedily, one a call, starting with `token` after what the context
+    holds.
 
-    Nothing of ours runs: llama_batch_get_one, llama_decode, the argmax of the logits. The context is
-    left as it was found.
+    The loop uses nothing of ours: llama_batch_get_one, llama_decode, the argmax of the logits. The context
+    is left as it was.
     """
     pointer = context.pointer
     context.checkpoint()

@@ -9,7 +9,7 @@ from statistics import mean
 
 import pytest
 
-from app.engine.thread_choice import LONGEST_WAIT, ThreadChoice
+from app.engine.thread_tuner import LONGEST_WAIT, ThreadTuner
 from app.llama.threads import Threads
 
 # Speeds by number of threads, over that of one thread.
@@ -53,7 +53,7 @@ class Run:
     used: tuple[tuple[float, int], ...]
 
     def share(self, threads: int, begin: float, end: float) -> float:
-        """The share of the passes in that time that had so many threads."""
+        """The share of the passes in that time with this many threads."""
         within = [used for now, used in self.used if begin <= now < end]
         return within.count(threads) / len(within)
 
@@ -68,7 +68,7 @@ def run(
     rng = random.Random(seed)
     start = first or max(machine.speeds, key=machine.speeds.__getitem__)
     threads = Threads(start, start)
-    choice = ThreadChoice(sorted(machine.speeds), threads)
+    choice = ThreadTuner(sorted(machine.speeds), threads)
     now = taken = best = 0.0
     used = []
     while now < end:
@@ -113,8 +113,8 @@ def test_noise_and_hiccups_do_not_make_it_flap(widths: tuple[int, ...]) -> None:
 
 
 def test_a_reply_on_a_machine_that_is_quiet_again_soon_has_all_threads() -> None:
-    """Lost otherwise: the whole of a short reply, on half the machine, as the last one ran beside a build."""
-    choice = ThreadChoice((1, 2), Threads(2, 2))
+    """Lost otherwise: the whole of a short reply, on half the machine, as a build ran during the last one."""
+    choice = ThreadTuner((1, 2), Threads(2, 2))
     now, threads = 0.0, Threads(2, 2)
     for quiet in (False, True):
         choice.begin(now)
@@ -130,7 +130,7 @@ def test_a_reply_on_a_machine_that_is_quiet_again_soon_has_all_threads() -> None
 @pytest.mark.parametrize("place", range(1, 40))
 def test_one_hiccup_changes_nothing(place: int) -> None:
     """Lost otherwise: a pass with half the threads after each hiccup."""
-    choice = ThreadChoice((1, 2), Threads(2, 2))
+    choice = ThreadTuner((1, 2), Threads(2, 2))
     for number in range(1, 60):
         seconds = 0.1 if number == place else 0.004
         assert choice.observe(1, seconds, 0.004 * number) == (2, 2)
@@ -180,7 +180,7 @@ def test_a_load_that_was_there_from_the_start_is_noticed() -> None:
 
 def test_a_pause_makes_it_look_again_at_once() -> None:
     """Lost otherwise: half the speed in the reply after a pause, though what was busy has long ended."""
-    choice = ThreadChoice((1, 2), Threads(1, 1))
+    choice = ThreadTuner((1, 2), Threads(1, 1))
     now, threads = 0.0, choice.first
     while now < 30.0:
         seconds = 0.02 if threads.narrow == 2 else 0.007
