@@ -11,12 +11,12 @@ from contextlib import suppress
 from typing import get_args
 
 from app.arguments import Parser, add_model_options, whole
-from app.chat.gate import one_line
 from app.config.fields import LARGEST, MOST_THREADS, nearest, shown, with_arguments
 from app.config.values import CacheType, FlashAttention, Settings
 from app.engine.settings import LONGEST_DRAFT
 from app.errors import OutputError, SpecchatError, UsageError
 from app.streams import ReaderLeft, take_streams
+from app.text import one_line
 from proposers.registry import PROPOSERS
 
 # Each command's module, loaded when it is called; it has a `main` that takes the arguments.

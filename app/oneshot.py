@@ -15,13 +15,13 @@ from app.arguments import ask
 from app.assembly.assembly import Assembly
 from app.assembly.template import template_for
 from app.chat.documents import Document, read_document, read_stdin, with_documents
-from app.chat.gate import clean
 from app.chat.message import Message
 from app.chat.prompt import encode
 from app.commands.status import StatusLine
 from app.config.values import Settings
 from app.engine.events import Finished, Pass, Prefill, ProposerDropped, Request
 from app.errors import SpecchatError, UsageError
+from app.text import clean
 
 # Tokens of a reply where no limit is given.
 _MAX_TOKENS = 1024

@@ -16,7 +16,6 @@ from app.bench.prompts import load_prompts, spread
 from app.bench.workbench import chat_tokens, with_progress
 from app.chat.conversation import Question, title_of
 from app.chat.export import write_new
-from app.chat.gate import clean
 from app.config.values import LoadSettings
 from app.engine.events import Request
 from app.engine.settings import LONGEST_DRAFT, Sampling
@@ -26,6 +25,7 @@ from app.oneshot import documents_of
 from app.process.report import Report
 from app.process.report_svg import as_svg
 from app.process.report_text import as_json, as_markdown, as_text
+from app.text import clean
 from proposers.registry import PROPOSERS
 
 _NAMES = (*PROPOSERS, "auto")

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.chat.gate import clean
 from app.errors import SpecchatError
+from app.text import clean
 
 MAX_BYTES = 64 * 1024 * 1024
 """More than any context holds; it also ends the reading of an endless device."""

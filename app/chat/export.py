@@ -9,8 +9,8 @@ from pathlib import Path
 from app.chat.conversation import Answer, Branch, Conversation, Exchange, Figures, Question
 from app.chat.documents import Document
 from app.chat.gain import gain_sentence
-from app.chat.gate import clean
 from app.errors import SpecchatError
+from app.text import clean
 
 _SPECIAL = re.compile(r"[\\`*_\[\]<>#~|&]")
 _FENCE = re.compile(r"^ {0,3}(`{3,}(?=[^`\n]*$)|~{3,})(.*)$", re.MULTILINE)

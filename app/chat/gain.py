@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from app.chat.conversation import Answer
-from app.chat.gate import clean
+from app.text import clean
 
 # Origins of tokens that the model wrote itself.
 _OWN = ("plain", "bonus", "correction")

@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Protocol
 
-from app.chat.gate import clean
 from app.chat.message import Message
 from app.chat.template import Template
 from app.errors import SpecchatError
+from app.text import clean
 
 
 class Tokeniser(Protocol):

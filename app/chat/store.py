@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from app.chat.conversation import Conversation
-from app.chat.gate import clean
 from app.chat.store_rows import read_exchanges, searched_text, write_exchanges
 from app.chat.store_schema import explained, is_busy, make_search, open_file, transaction
 from app.chat.store_search import excerpt, expression, has_letters, holds, spaced, words_of
 from app.errors import SpecchatError
+from app.text import clean
 
 MOST_FOUND = 100
 """A search gives at most this many: nobody reads further, one types another word."""

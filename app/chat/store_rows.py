@@ -12,7 +12,7 @@ from typing import Any, get_args
 
 from app.chat.conversation import Answer, Branch, End, Exchange, Figures, Question
 from app.chat.documents import Document
-from app.chat.gate import clean
+from app.text import clean
 
 _ENDS = {None, *(end for part in get_args(End) for end in get_args(part))}
 # Figures that every reply has.

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 
-from app.chat.gate import clean
 from app.errors import SpecchatError
+from app.text import clean
 
 VERSION = 2
 BUSY_SECONDS = 3.0

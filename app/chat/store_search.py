@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 
-from app.chat.gate import clean
+from app.text import clean
 
 MOST_WORDS = 16
 LONGEST_WORD = 100

@@ -11,7 +11,6 @@ from pathlib import Path
 
 from app.arguments import Parser
 from app.assembly.machine import cpu_copies, machine_memory
-from app.chat.gate import clean, one_line
 from app.commands.models_text import details, hidden_lines, left_out_lines, tables
 from app.commands.status import StatusLine
 from app.commands.table import paint_for, width_of
@@ -21,6 +20,7 @@ from app.errors import SpecchatError
 from app.models.listing import look
 from app.models.locate import bundled_model
 from app.models.row import Listing, ModelRow
+from app.text import clean, one_line
 
 
 def main(arguments: Sequence[str]) -> int:

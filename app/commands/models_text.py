@@ -5,11 +5,11 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from app.chat.gate import one_line
 from app.commands.table import Paint, TableColumn, table
 from app.models.memory_words import kind_in_words
 from app.models.pull import readable
 from app.models.row import Listing, ModelRow, readable_context, readable_count
+from app.text import one_line
 
 _LABEL = 14
 _LEAST_WIDTH = 40

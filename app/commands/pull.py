@@ -7,7 +7,6 @@ import sys
 from collections.abc import Sequence
 
 from app.arguments import Parser
-from app.chat.gate import clean
 from app.commands.status import StatusLine
 from app.config.fields import nearest, shown
 from app.errors import SpecchatError
@@ -16,6 +15,7 @@ from app.models.hub import HubFile, parse_hub_file
 from app.models.hub_faults import MissingError
 from app.models.pull import pull, readable, readable_time
 from app.models.transfer import DownloadProgress
+from app.text import clean
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -6,13 +6,13 @@ import sys
 from collections.abc import Sequence
 
 from app.arguments import Parser, ask
-from app.chat.gate import clean
 from app.commands.pull import find
 from app.errors import SpecchatError, UsageError
 from app.models.catalogue import catalogue
 from app.models.hub import HubFile, downloaded
 from app.models.pull import readable
 from app.models.removal import remove
+from app.text import clean
 
 
 def main(arguments: Sequence[str]) -> int:

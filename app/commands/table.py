@@ -11,7 +11,7 @@ from typing import Generic, TextIO, TypeVar
 
 from rich.cells import cell_len, set_cell_size
 
-from app.chat.gate import one_line
+from app.text import one_line
 
 _GAP = 2
 _BOLD, _DIM, _PLAIN = "\x1b[1m", "\x1b[2m", "\x1b[0m"

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
-from app.chat.gate import clean
 from app.config.values import CacheType, FlashAttention, Marked, Settings, ThemeName
 from app.engine.settings import LONGEST_DRAFT
+from app.text import clean
 
 Value = str | int | float | bool | tuple[str, ...] | None
 

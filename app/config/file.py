@@ -11,10 +11,10 @@ from pathlib import Path
 
 import platformdirs
 
-from app.chat.gate import clean
 from app.config.fields import BY_PATH, FIELDS, SECTIONS, adopt, nearest, put, shown
 from app.config.values import Settings
 from app.errors import SpecchatError
+from app.text import clean
 
 if sys.version_info >= (3, 11):
     import tomllib

@@ -14,11 +14,11 @@ import tomlkit
 from tomlkit import TOMLDocument
 from tomlkit.items import Comment, Item, Table, Trivia
 
-from app.chat.gate import clean
 from app.config.fields import FIELDS, Value, adopt, default, get, put
 from app.config.file import load_toml, parse_settings, read_text
 from app.config.values import Settings
 from app.errors import SpecchatError
+from app.text import clean
 
 _HEADING = "# The settings of specchat. What is not written here has its default.\n"
 

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
-from app.chat.gate import clean
 from app.children import how_it_ended, python_command
 from app.llama.facts import Device, LlamaBuild
 from app.process.frames import read_frame
+from app.text import clean
 
 # The drivers of several graphics cards may take half a minute to start.
 _INSTALLATION_SECONDS = 60.0

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from app.chat.gate import one_line
+from app.text import one_line
 
 State = Literal["ok", "warning", "fault"]
 

@@ -14,11 +14,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, NoReturn, TypeAlias, cast, get_args
 
-from app.chat.gate import clean
 from app.config.fields import nearest, shown
 from app.config.file import line_of, load_toml, settings_path
 from app.errors import SpecchatError
 from app.models.hub import HubFile, file_problem, repository_problem, revision_problem
+from app.text import clean
 
 Kind: TypeAlias = Literal["draft", "eagle3", "mtp"]
 """What drafts: a smaller model, or a head of one of these kinds."""

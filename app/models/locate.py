@@ -9,7 +9,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from app.chat.gate import clean
 from app.config.fields import nearest, shown
 from app.errors import SpecchatError
 from app.llama.settings import ModelSettings
@@ -19,6 +18,7 @@ from app.models.gguf import Header, read_header
 from app.models.hub import HubFile, downloaded, parse_hub_file
 from app.models.pairs import token_problem
 from app.models.usable import chat_problem, file_problem
+from app.text import clean
 
 if TYPE_CHECKING:
     # A file is found without llama.cpp.

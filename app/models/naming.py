@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from app.chat.gate import clean
 from app.models.gguf import Header
+from app.text import clean
 
 _LONGEST = 60
 _PART = re.compile(r"-\d{5}-of-\d{5}$")

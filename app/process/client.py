@@ -13,12 +13,12 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import IO, BinaryIO, Protocol, cast
 
-from app.chat.gate import clean
 from app.children import how_it_ended, python_command
 from app.process.commands import Command, Quit
 from app.process.endings import Endings
 from app.process.events import Crashed, Event
 from app.process.frames import read_frame, write_frame
+from app.text import clean
 
 CHILD = python_command("app.process.child")
 _LAST_BYTES = 4000

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from statistics import median, median_low
 from typing import Any, Literal
 
-from app.chat.gate import clean
 from app.engine.events import Finished, times_plain
 from app.engine.settings import Sampling
 from app.process.events import Compared, Divergence
+from app.text import clean
 
 # How a reply compares with the first one.
 Outcome = Literal["first", "identical", "differs", "sample", "stopped", "failed"]

@@ -11,7 +11,7 @@ import unicodedata
 
 from rich.cells import cell_len, get_character_cell_size, set_cell_size, split_text
 
-from app.chat.gate import one_line
+from app.text import one_line
 
 _JOINER = "\u200d"
 _HALF_WIDTH_MARKS = "\uff9e\uff9f"

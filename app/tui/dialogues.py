@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from app.chat.conversation import title_of
-from app.chat.gate import clean
 from app.config.values import Settings
 from app.errors import SpecchatError
 from app.process.commands import FindDrafts, FindModels
 from app.process.events import Asked, Crashed, TooLong
+from app.text import clean
 from app.tui.dialogs.choice import Alternative, ChoiceScreen
 from app.tui.theme import THEMES
 from app.tui.window import ChatWindow

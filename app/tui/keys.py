@@ -9,8 +9,8 @@ from textual.binding import Binding
 from textual.keys import format_key, key_to_character
 from textual.widgets import Input, TextArea
 
-from app.chat.gate import clean, one_line
 from app.config.fields import nearest
+from app.text import clean, one_line
 from app.tui.actions import ACTIONS, BY_NAME, Action
 
 _MODIFIERS = ("alt", "ctrl", "shift")

@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from app.chat.documents import Document, read_stdin
-from app.chat.gate import clean
 from app.config.fields import with_arguments
 from app.config.file import read_settings, settings_path
 from app.config.values import Settings
 from app.errors import UsageError
+from app.text import clean
 from app.tui.options import ChatOptions, data_folder, last_model
 
 _SWITCH_SECONDS = 0.0005

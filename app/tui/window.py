@@ -20,7 +20,6 @@ from textual.screen import Screen
 from textual.widgets import Static
 
 from app.chat.conversation import Conversation
-from app.chat.gate import clean, one_line
 from app.chat.store import Saved
 from app.config.values import Settings
 from app.errors import SpecchatError
@@ -28,6 +27,7 @@ from app.models.naming import with_draft
 from app.session.autosave import Autosave
 from app.session.chat import Chat
 from app.session.engine import GenerationSettings
+from app.text import clean, one_line
 from app.tui.clipboard import copy
 from app.tui.dialogs.lines import LazyLines, fit
 from app.tui.foot import KeyFooter

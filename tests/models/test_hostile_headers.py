@@ -17,10 +17,10 @@ from typing import TypeAlias
 import numpy as np
 import pytest
 
-from app.chat.gate import clean
 from app.errors import SpecchatError
 from app.models.gguf import read_header
 from app.models.usable import file_problem
+from app.text import clean
 from tests.tiny import write_tiny
 
 EACH = 20

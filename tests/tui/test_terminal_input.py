@@ -6,7 +6,7 @@ import random
 
 from textual import events
 
-from app.chat.gate import clean
+from app.text import clean
 from app.tui.terminal_input import PasteParser, teach_input
 from app.tui.textual_private import XTermParser
 

@@ -14,7 +14,6 @@ from textual.content import Content
 from textual.widgets import Footer, Static
 
 from app.chat.export import write_new
-from app.chat.gate import clean
 from app.engine.events import times_plain
 from app.engine.settings import Sampling
 from app.errors import SpecchatError
@@ -33,6 +32,7 @@ from app.process.report_text import (
     settings,
     speedup,
 )
+from app.text import clean
 from app.tui.compare.picture import bars
 from app.tui.dialogs.dialogue import Awaited, Dialogue
 from app.tui.dialogs.lines import Picture

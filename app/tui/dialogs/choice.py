@@ -15,7 +15,7 @@ from textual.content import Content
 from textual.events import Click, Key
 from textual.widgets import Footer, OptionList, Static
 
-from app.chat.gate import clean, one_line
+from app.text import clean, one_line
 from app.tui.dialogs.dialogue import Dialogue
 from app.tui.dialogs.lines import QUIET
 

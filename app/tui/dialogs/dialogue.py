@@ -10,8 +10,8 @@ from textual.screen import ModalScreen
 from textual.widget import Widget
 from textual.widgets import Static
 
-from app.chat.gate import one_line
 from app.process.events import Event
+from app.text import one_line
 
 Result = TypeVar("Result")
 Awaited = Literal["drafts", "models", "comparison"]

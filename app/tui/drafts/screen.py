@@ -12,9 +12,9 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.widgets import OptionList
 
-from app.chat.gate import one_line
 from app.models.pull import readable
 from app.process.events import Candidate, Drafts, Event, Failed
+from app.text import one_line
 from app.tui.dialogs.dialogue import Awaited
 from app.tui.dialogs.lines import QUIET, LazyLines, fit
 from app.tui.dialogs.picker import Picker, is_path

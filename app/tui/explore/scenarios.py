@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from app.chat.gate import one_line
 from app.engine.costs import interpolated
 from app.engine.expectation import best_k, expected_tokens, relative_cost, speedup
 from app.errors import SpecchatError
+from app.text import one_line
 
 # Longer times are typing errors.
 _LONGEST_TIME = 1e12

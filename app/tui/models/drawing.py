@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from textual.content import Content
 
-from app.chat.gate import one_line
 from app.models.pull import readable, readable_time
 from app.models.row import ModelRow, readable_context, readable_count
 from app.models.transfer import DownloadProgress
+from app.text import one_line
 from app.tui.dialogs.lines import QUIET, fit
 
 _MARK = 2

@@ -19,7 +19,6 @@ from textual.visual import VisualType
 from textual.widget import Widget
 from textual.widgets import OptionList, Static
 
-from app.chat.gate import one_line
 from app.errors import SpecchatError
 from app.models.hub import HubFile
 from app.models.hub_faults import StoppedError
@@ -27,6 +26,7 @@ from app.models.pull import pull
 from app.models.row import Listing, ModelRow
 from app.models.transfer import DownloadProgress
 from app.process.events import Event, Failed, Models
+from app.text import one_line
 from app.tui.dialogs.dialogue import Awaited
 from app.tui.dialogs.lines import LazyLines
 from app.tui.dialogs.picker import Picker

@@ -8,11 +8,11 @@ from pathlib import Path
 from textual.content import Content
 from textual.style import Style
 
-from app.chat.gate import one_line
 from app.engine.control import LEAST_GAIN
 from app.engine.events import Pause, Refusal
 from app.process.events import ProposerOption
 from app.session.figures import EngineState, PanelFigures
+from app.text import one_line
 from app.tui.actions import BY_NAME
 from app.tui.numbers import (
     UNKNOWN,

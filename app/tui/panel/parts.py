@@ -8,8 +8,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.style import Style
 
-from app.chat.gate import one_line
 from app.session.figures import READY, EngineState, PanelFigures
+from app.text import one_line
 from app.tui.numbers import UNKNOWN, counted, percent, whole
 from app.tui.theme import origin_style
 

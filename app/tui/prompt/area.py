@@ -15,7 +15,7 @@ from textual.widgets import OptionList, Static
 
 from app.chat.conversation import Question
 from app.chat.documents import Document
-from app.chat.gate import clean
+from app.text import clean
 from app.tui.prompt.attachments import Chip
 from app.tui.prompt.commands import COMMANDS, Call, call_in, problem_with
 from app.tui.prompt.draft import Draft, line_of, put

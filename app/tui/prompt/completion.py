@@ -9,7 +9,7 @@ import time
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from app.chat.gate import clean
+from app.text import clean
 from app.tui.prompt.commands import COMMANDS
 from app.tui.prompt.references import SIGN, expanded
 

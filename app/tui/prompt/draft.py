@@ -11,8 +11,8 @@ from textual.widgets import Static
 
 from app.chat.conversation import Question
 from app.chat.documents import Document
-from app.chat.gate import clean, one_line
 from app.errors import SpecchatError
+from app.text import clean, one_line
 from app.tui.prompt.attachments import PASTED, Attachments
 from app.tui.prompt.commands import message_in
 from app.tui.prompt.editor import EditorHost, PromptEditor

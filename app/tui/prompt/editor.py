@@ -16,7 +16,7 @@ from textual.binding import Binding
 from textual.widgets import TextArea
 from textual.widgets.text_area import Edit, EditResult, Location, Selection
 
-from app.chat.gate import clean
+from app.text import clean
 from app.tui.cells import end_of, start_of
 from app.tui.textual_private import restart_blink
 

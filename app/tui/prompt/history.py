@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from app.chat.conversation import Question
-from app.chat.gate import clean
+from app.text import clean
 
 LIMIT = 500
 

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from app.chat.gate import clean
+from app.text import clean
 
 _LINES = 20
 _CHARACTERS = 2000

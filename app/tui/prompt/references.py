@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from app.chat.documents import Document, read_document
-from app.chat.gate import clean
 from app.errors import SpecchatError
+from app.text import clean
 
 # After these characters the sign is part of an address. Scripts without spaces between words may precede it.
 SIGN = r"(?<![A-Za-z0-9._%+\-@/\\])@"

@@ -11,7 +11,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.content import Content
 from textual.widgets import Static
 
-from app.chat.gate import clean
+from app.text import clean
 from app.tui.dialogs.dialogue import Dialogue
 
 # Laid out in a few hundredths of a second, as lines or as one line.

@@ -16,8 +16,8 @@ from textual.reactive import reactive
 from textual.widget import Widget
 from textual.widgets import Input, Static, TextArea
 
-from app.chat.gate import clean
 from app.config.fields import Field, Value, choices_of, typed
+from app.text import clean
 
 _SWITCH = ("off", "on")
 _BETWEEN_FIELDS: list[BindingType] = [

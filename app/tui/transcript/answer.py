@@ -8,9 +8,9 @@ from functools import cached_property
 
 from app.chat.conversation import Answer
 from app.chat.gain import gain_sentence
-from app.chat.gate import clean
 from app.chat.thinking import ReplyPart, split
 from app.process.events import Step
+from app.text import clean
 from app.tui.numbers import counted
 from app.tui.transcript.colouring import OriginStyler, TokenSpans, legend
 from app.tui.transcript.markdown import Frame, MarkdownLines, plain_text

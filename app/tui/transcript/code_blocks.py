@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
-from app.chat.gate import clean
+from app.text import clean
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

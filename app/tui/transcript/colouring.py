@@ -9,9 +9,9 @@ from typing import Literal
 
 from rich.style import Style
 
-from app.chat.gate import clean
 from app.colours import LOOKS, OWN
 from app.config.values import Marked
+from app.text import clean
 from app.tui.theme import token_style
 from app.tui.transcript.wrapping import Run
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from rich.cells import cell_len
 
 from app.chat.conversation import Exchange
-from app.chat.gate import clean
+from app.text import clean
 from app.tui.cells import shortened
 from app.tui.numbers import counted
 from app.tui.transcript.answer import FOLD, AnswerLines

@@ -16,7 +16,7 @@ from rich.segment import Segment
 from rich.style import Style
 from textual.strip import Strip
 
-from app.chat.gate import clean
+from app.text import clean
 from app.tui.transcript.code_blocks import language_of, parser
 from app.tui.transcript.highlighting import highlighted
 from app.tui.transcript.rendering import Palette

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from app.chat.gate import clean
+from app.text import clean
 from app.tui.numbers import counted
 from app.tui.transcript.rendering import RenderOptions
 from app.tui.transcript.wrapping import Line, Run, blank, wrapped

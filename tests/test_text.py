@@ -1,4 +1,4 @@
-"""The gate: without it a model, a file or a stored chat drives the reader's terminal."""
+"""Clean text: without it a model, a file or a stored chat drives the terminal of whoever reads it."""
 
 import time
 
@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.chat.gate import clean
+from app.text import clean
 
 
 @pytest.mark.parametrize(

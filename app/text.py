@@ -1,4 +1,4 @@
-"""The one gate between foreign text (models, files, templates, stored chats) and the terminal."""
+"""Text from models, files, templates and stored chats, made safe for the terminal."""
 
 import re
 
