@@ -34,7 +34,7 @@ from proposers.draft import Draft
 _RESAMPLES = 4000
 
 
-class Counts(NamedTuple):
+class RuleCounts(NamedTuple):
     """Drafted tokens of one pass that each way accepts, as expectations given the draft.
 
     block, token: by this project's rules. compared_sampled: by sample-and-compare on the same tokens.
@@ -60,7 +60,7 @@ class MeasuredReply(NamedTuple):
     """The figures of a reply's passes."""
 
     category: str
-    counts: tuple[Counts, ...]
+    counts: tuple[RuleCounts, ...]
     first: tuple[FirstToken, ...]
 
 
@@ -133,7 +133,7 @@ def passes_of(
     prompt: Sequence[int],
     tokens: int,
     rng: np.random.Generator,
-) -> Iterator[tuple[Counts, FirstToken]]:
+) -> Iterator[tuple[RuleCounts, FirstToken]]:
     """The passes of a reply that is decoded as the engine does; each pass is judged in every way.
 
     The reply has `tokens` tokens, or a few more, unless it ends before.
@@ -160,7 +160,7 @@ def passes_of(
         assert q is not None
         p = rows(x)
         counts = block_accepted(x, q, p), token_accepted(x, q, p), compared_accepted(x, p), compared
-        yield Counts(*counts), first_token(q[0], p[0])
+        yield RuleCounts(*counts), first_token(q[0], p[0])
         committed = verify_sampled(block_rule, x, q, p, rng)
         if not target.model.end_tokens.isdisjoint(committed):
             return

@@ -28,7 +28,7 @@ from app.doctor.engine import (
     rewind_check,
     threads_check,
 )
-from app.doctor.facts import Answer, Installation, ask_answer, ask_installation
+from app.doctor.facts import Installation, TrialAnswer, ask_answer, ask_installation
 from app.doctor.hardware import graphics_cards
 from app.doctor.install import Host, this_host
 from app.doctor.packages import packages_check, python_check
@@ -72,5 +72,5 @@ def engine_checks(
         return
     answer = ask_answer(Path(facts.model) if model else None)
     yield answer_check(answer, host)
-    if model and isinstance(answer, Answer):
+    if model and isinstance(answer, TrialAnswer):
         yield rewind_check(answer)

@@ -13,7 +13,7 @@ from itertools import cycle, islice
 from pathlib import Path
 from statistics import median
 
-from app.doctor.facts import Answer, Installation, Refused
+from app.doctor.facts import Installation, Refused, TrialAnswer
 from app.errors import SpecchatError
 from app.process.frames import write_frame
 
@@ -47,7 +47,7 @@ HEAD_FUNCTIONS = {
 
 
 def main() -> None:
-    """Answer the arguments "installation NAME" or "answer PATH"; the name or path may be empty."""
+    """TrialAnswer the arguments "installation NAME" or "answer PATH"; the name or path may be empty."""
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     question, name = sys.argv[1:]
@@ -76,7 +76,7 @@ def installation(name: str | None) -> Installation:
     return Installation(build, devices(), candidate_threads(), missing, model, problem, amx=amx().fault or "")
 
 
-def reply(path: str | None) -> Answer | Refused:
+def reply(path: str | None) -> TrialAnswer | Refused:
     """Load that model, by default the bundled one, and decode a few tokens."""
     import numpy as np
 
@@ -110,7 +110,7 @@ def reply(path: str | None) -> Answer | Refused:
             time_rejection(context, tokens, _DEPTH + number % STARTS, _REJECTED, _REJECTED).cost
             for number in range(_REWINDS)
         ]
-        return Answer(
+        return TrialAnswer(
             file.name,
             loaded - started,
             _TOKENS,

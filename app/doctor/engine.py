@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from app.doctor.facts import Answer, Died, Installation, Refused
+from app.doctor.facts import Died, Installation, Refused, TrialAnswer
 from app.doctor.hardware import Card
 from app.doctor.install import Host, build_for, from_source, without_broken_amx
 from app.doctor.report import Check, counted, fault, ok, size, warning
@@ -128,7 +128,7 @@ def model_check(facts: Installation, name: str | None, host: Host, asked: bool =
     return warning("model", finding, advice, f"{host.install} {_BUNDLED}")
 
 
-def answer_check(answer: Answer | Refused | Died, host: Host) -> Check:
+def answer_check(answer: TrialAnswer | Refused | Died, host: Host) -> Check:
     """Whether a model can be loaded and answers."""
     name = "answer"
     if isinstance(answer, Died):
@@ -150,7 +150,7 @@ def answer_check(answer: Answer | Refused | Died, host: Host) -> Check:
     return ok(name, finding)
 
 
-def rewind_check(answer: Answer) -> Check:
+def rewind_check(answer: TrialAnswer) -> Check:
     """How the model's memory goes back after a rejected draft, and what that costs here."""
     cost = max(0.0, answer.rewind_cost)
     finding = (

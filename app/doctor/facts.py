@@ -41,7 +41,7 @@ class Installation:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class TrialAnswer:
     """A model that was loaded and asked. load_seconds: to read it; seconds: to decode `tokens`; finite:
     whether every logit was a number. memory: how it goes back, see app/models/memory_kind.py; copy_bytes: of
     a copy of it, 0 where it needs none. rejected: tokens of a draft that were taken back; rewind_cost: what
@@ -81,9 +81,9 @@ def ask_installation(name: str | None) -> Installation | Refused | Died:
     return cast("Installation | Refused | Died", found)
 
 
-def ask_answer(path: Path | None = None) -> Answer | Refused | Died:
+def ask_answer(path: Path | None = None) -> TrialAnswer | Refused | Died:
     """Have a model load and decode, by default the bundled one."""
-    return cast("Answer | Refused | Died", ask((*_CHILD, "answer", str(path or "")), _ANSWER_SECONDS))
+    return cast("TrialAnswer | Refused | Died", ask((*_CHILD, "answer", str(path or "")), _ANSWER_SECONDS))
 
 
 def ask(command: Sequence[str], seconds: float) -> object:

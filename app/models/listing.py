@@ -18,7 +18,7 @@ from app.models.gguf import Header, read_header
 from app.models.hub import HubFile, downloaded
 from app.models.naming import split_name
 from app.models.pairs import pair_problem
-from app.models.row import DraftOption, Facts, Listing, ModelRow, Partner, Room
+from app.models.row import Facts, Listing, ModelRow, Partner, Room, UsableDraft
 
 # More models than this are drafts for each other in far too many pairs to look at.
 _MOST_PAIRED = 60
@@ -109,7 +109,7 @@ def rows(
         header = headers.get(Path(row.path)) if row.path else None
         if header is not None:
             others = [
-                DraftOption(
+                UsableDraft(
                     names.get(str(each.path), each.name),
                     str(each.path),
                     each.size,

@@ -59,7 +59,7 @@ class Room:
 
 
 @dataclass(frozen=True, slots=True)
-class DraftOption:
+class UsableDraft:
     """Another model of this disk as a draft. problem: why it cannot be one; None where it can."""
 
     name: str
@@ -98,7 +98,7 @@ class ModelRow(Facts):
     size: int
     file_name: str = ""
     room: Room | None = None
-    drafts: tuple[DraftOption, ...] = ()
+    drafts: tuple[UsableDraft, ...] = ()
     partner: Partner | None = None
     licence: str | None = None
     unverified: bool = False
@@ -106,7 +106,7 @@ class ModelRow(Facts):
     missing: int = 0
 
     @property
-    def fitting(self) -> tuple[DraftOption, ...]:
+    def fitting(self) -> tuple[UsableDraft, ...]:
         """The drafts that fit, the smallest first."""
         return tuple(each for each in self.drafts if each.problem is None)
 

@@ -115,9 +115,9 @@ class Dialogues:
 
     def drafts(self) -> None:
         """Choose a draft model. The list comes later, as an event."""
-        from app.tui.drafts.screen import DraftPlan, DraftScreen
+        from app.tui.drafts.screen import DraftChoice, DraftScreen
 
-        def chosen(choice: DraftPlan | None) -> None:
+        def chosen(choice: DraftChoice | None) -> None:
             if choice is not None:
                 self._window.chat.speculation.set_draft(choice.draft)
 

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from app.bench.acceptance import (
-    Counts,
     FirstToken,
     MeasuredReply,
+    RuleCounts,
     block_accepted,
     compared_accepted,
     first_token,
@@ -111,7 +111,7 @@ def test_a_draft_that_is_the_target_is_accepted_whole_and_compared_by_chance(see
 
 def reply(category: str, *counts: tuple[float, float, float, float]) -> MeasuredReply:
     return MeasuredReply(
-        category, tuple(Counts(*each) for each in counts), (FirstToken(1, 0.5, 0.5),) * len(counts)
+        category, tuple(RuleCounts(*each) for each in counts), (FirstToken(1, 0.5, 0.5),) * len(counts)
     )
 
 
@@ -150,7 +150,7 @@ def contexts(tiny_path: Path, tiny_draft_path: Path) -> Iterator[tuple[Context, 
 
 def passes(
     target: Context, draft: Context, k: int, prompt: Sequence[int] = PROMPT
-) -> list[tuple[Counts, FirstToken]]:
+) -> list[tuple[RuleCounts, FirstToken]]:
     return list(passes_of(target, Draft(draft), Sampling(), k, prompt, 60, np.random.default_rng(1)))
 
 

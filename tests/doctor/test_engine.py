@@ -21,7 +21,7 @@ from app.doctor.engine import (
     rewind_check,
     threads_check,
 )
-from app.doctor.facts import Answer, Died, Installation, Refused, ask, ask_answer, ask_installation
+from app.doctor.facts import Died, Installation, Refused, TrialAnswer, ask, ask_answer, ask_installation
 from app.doctor.hardware import Card
 from app.doctor.install import Host
 from app.doctor.report import Check
@@ -132,7 +132,7 @@ def test_what_was_installed_is_told_by_a_process_of_its_own() -> None:
 
 def test_a_model_is_loaded_and_answers(tiny_path: Path) -> None:
     answer = ask_answer(tiny_path)
-    assert isinstance(answer, Answer) and answer.finite and answer.tokens > 0
+    assert isinstance(answer, TrialAnswer) and answer.finite and answer.tokens > 0
     check = answer_check(answer, HOST)
     assert check.state != "fault" and "tokens/s" in check.finding
 
@@ -140,14 +140,14 @@ def test_a_model_is_loaded_and_answers(tiny_path: Path) -> None:
 def test_what_a_rejected_draft_costs_is_told(tmp_path: Path) -> None:
     """Lost otherwise: why a recurrent model gains less by speculation."""
     answer = ask_answer(write_architecture(tmp_path / "mamba.gguf", "mamba"))
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, TrialAnswer)
     assert answer.memory == "copied state" and answer.copy_bytes > 0 and answer.rejected > 0
     finding = rewind_check(replace(answer, copy_bytes=66_000, rewind_cost=0.375)).finding
     assert finding.startswith(
         "copied state, 66 KB a copy; a rejected draft of 4 tokens costs 0.38 plain passes. "
     )
     # A pass behind it that was faster than the one before is noise.
-    plain = Answer("a.gguf", 0.1, 16, 0.4, finite=True, rejected=4, rewind_cost=-0.02)
+    plain = TrialAnswer("a.gguf", 0.1, 16, 0.4, finite=True, rejected=4, rewind_cost=-0.02)
     assert rewind_check(plain).finding == "attention; a rejected draft of 4 tokens costs 0.00 plain passes"
 
 
@@ -164,12 +164,12 @@ def test_a_model_that_is_not_installed_is_none() -> None:
 
 
 def test_a_machine_that_is_busy_is_told_so() -> None:
-    assert answer_check(Answer("a.gguf", 0.1, 16, 14.4, finite=True), HOST).state == "warning"
-    assert answer_check(Answer("a.gguf", 0.1, 16, 0.4, finite=True), HOST).state == "ok"
+    assert answer_check(TrialAnswer("a.gguf", 0.1, 16, 14.4, finite=True), HOST).state == "warning"
+    assert answer_check(TrialAnswer("a.gguf", 0.1, 16, 0.4, finite=True), HOST).state == "ok"
 
 
 def test_numbers_that_are_none_are_a_fault() -> None:
-    assert answer_check(Answer("a.gguf", 0.1, 16, 0.2, finite=False), HOST).state == "fault"
+    assert answer_check(TrialAnswer("a.gguf", 0.1, 16, 0.2, finite=False), HOST).state == "fault"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="other ways to die")

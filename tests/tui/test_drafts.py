@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from textual.widgets import Input, OptionList, Static
 
 from app.process.events import Candidate, Drafts
-from app.tui.drafts.screen import DraftPlan, DraftScreen, candidates_for
+from app.tui.drafts.screen import DraftChoice, DraftScreen, candidates_for
 from app.tui.theme import THEMES
 from tests.tui.chatting import hosted
 
@@ -33,7 +33,7 @@ class Host(App[None]):
             self.register_theme(theme)
         self.theme = "specchat-dark"
         self.picker = DraftScreen()
-        self.answers: list[DraftPlan | None] = []
+        self.answers: list[DraftChoice | None] = []
 
     def on_mount(self) -> None:
         self.push_screen(self.picker, self.answers.append)
@@ -66,7 +66,7 @@ def test_enter_loads_one_that_fits() -> None:
         app.picker.take(Drafts(ALL))
         await pilot.press(*"360", "enter")
 
-    assert run(body).answers == [DraftPlan(SMALL.path)]
+    assert run(body).answers == [DraftChoice(SMALL.path)]
 
 
 def test_one_that_does_not_fit_says_why_and_stays() -> None:
@@ -100,8 +100,8 @@ def test_the_loaded_one_can_be_unloaded() -> None:
         await pilot.press("u")
         assert app.picker.query_one(Input).value == "u"
 
-    assert run(by_entry).answers == [DraftPlan(None)]
-    assert run(by_key).answers == [DraftPlan(None)]
+    assert run(by_entry).answers == [DraftChoice(None)]
+    assert run(by_key).answers == [DraftChoice(None)]
     assert run(typed).answers == []
 
 
@@ -160,4 +160,4 @@ def test_a_click_loads() -> None:
         await pilot.pause()
         await pilot.click(OptionList, offset=(5, 2))
 
-    assert run(body, (160, 50)).answers == [DraftPlan(SMALL.path)]
+    assert run(body, (160, 50)).answers == [DraftChoice(SMALL.path)]

@@ -18,7 +18,7 @@ from textual.widgets import Input, OptionList, Static
 from app.config.values import LoadSettings, Settings
 from app.errors import SpecchatError
 from app.models.hub import HubFile, downloaded, hub_of
-from app.models.row import DraftOption, Listing, ModelRow, Partner, Room
+from app.models.row import Listing, ModelRow, Partner, Room, UsableDraft
 from app.models.transfer import DownloadProgress
 from app.process.commands import Cancel, FindModels, Load
 from app.process.events import Done, Failed, Models
@@ -46,8 +46,8 @@ MINE = ModelRow(
     parameters=8_030_000_000,
     room=FITS,
     drafts=(
-        DraftOption("small.gguf", "/m/small.gguf", 1, None),
-        DraftOption("no.gguf", "/m/no.gguf", 1, "it is large"),
+        UsableDraft("small.gguf", "/m/small.gguf", 1, None),
+        UsableDraft("no.gguf", "/m/no.gguf", 1, "it is large"),
     ),
 )
 LARGE = ModelRow(
@@ -266,7 +266,7 @@ def test_no_text_of_a_file_acts_on_the_terminal_or_is_markup() -> None:
         architecture=hostile,
         quantisation=hostile,
         room=Room(False, 1, 1, remark=hostile),
-        drafts=(DraftOption(hostile, hostile, 1, None),),
+        drafts=(UsableDraft(hostile, hostile, 1, None),),
         licence=hostile,
         memory_kind=hostile,
     )

@@ -30,13 +30,13 @@ _SIZE, _STATE = 10, 15
 
 
 @dataclass(frozen=True, slots=True)
-class DraftPlan:
+class DraftChoice:
     """What to do: load the draft of this path, or unload the one that is loaded (None)."""
 
     draft: str | None
 
 
-class DraftScreen(Picker[Candidate, DraftPlan | None]):
+class DraftScreen(Picker[Candidate, DraftChoice | None]):
     """Opens before the files are known; `take` brings them. What is typed filters, or is a path."""
 
     AWAITS: ClassVar[Awaited | None] = "drafts"
@@ -74,7 +74,7 @@ class DraftScreen(Picker[Candidate, DraftPlan | None]):
         elif item.problem:
             self.say(f"{item.name} cannot draft: {item.problem}", problem=True)
         else:
-            self.dismiss(DraftPlan(item.path or None))
+            self.dismiss(DraftChoice(item.path or None))
 
     def refill(self) -> None:
         listed = candidates_for(self._candidates, self.typed)

@@ -18,7 +18,7 @@ from app.chat.documents import Document
 from app.text import clean
 from app.tui.prompt.attachments import Chip
 from app.tui.prompt.commands import COMMANDS, Call, call_in, problem_with
-from app.tui.prompt.draft import Draft, line_of, put
+from app.tui.prompt.draft import PromptDraft, line_of, put
 from app.tui.prompt.editor import PromptEditor, types
 from app.tui.prompt.hints import Hints, Making
 from app.tui.prompt.history import History
@@ -63,7 +63,7 @@ class PromptArea(Vertical):
         self._starters = starters or Starters()
         self.history = history or History()
         self.meter = ContextMeter()
-        self._draft = Draft(self)
+        self._draft = PromptDraft(self)
         self._editor = self._draft.editor
         self._popover = Popover(self._editor)
         self._waiting = Static(id="prompt-waiting", markup=False)

@@ -22,7 +22,7 @@ from app.tui.prompt.references import Gathered, distinct, gather, read_file
 _EDITING = "Editing your last message · Enter sends it · Esc leaves it as it was"
 
 
-class Draft:
+class PromptDraft:
     """The editor and its attachments. Text too long for the editor becomes an attachment.
 
     edits: the question that is being edited, None where a new one is written. It is no widget itself, as each
