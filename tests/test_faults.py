@@ -275,7 +275,7 @@ def test_documents_that_are_not_there(ask: Ask, tiny_path: Path, tmp_path: Path)
         (("--proposer", "oracle"), "'oracle'"),
         (("--kv-type", "q9"), "'q9'"),
         (("--sead", "1"), "--sead"),
-        (("--template", "nosuch"), "There is no chat template called 'nosuch': use chatml"),
+        (("--template", "nosuch"), "There is no chat template 'nosuch': use chatml"),
     ],
 )
 def test_wrong_usage(ask: Ask, tiny_path: Path, arguments: tuple[str, ...], what: str) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from textual.app import App, ComposeResult
-from textual.binding import Binding, BindingsMap, BindingType
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.geometry import Size
@@ -38,6 +38,7 @@ from app.tui.panel.strip import SpeculationStrip
 from app.tui.prompt import history
 from app.tui.prompt.area import PromptArea
 from app.tui.starters.starters import Starters
+from app.tui.textual_private import set_bindings
 from app.tui.theme import THEMES
 from app.tui.transcript.colouring import LEVELS, Level
 from app.tui.transcript.rendering import KeyNames
@@ -73,8 +74,7 @@ class ChatScreen(Screen[None], inherit_bindings=False):
 
     def use_keys(self, overrides: Mapping[str, str]) -> None:
         """Bind the actions to these keys. Textual's keymap would keep each old key's priority."""
-        self._bindings = BindingsMap([*self.BINDINGS, *bindings(overrides)])
-        self.refresh_bindings()
+        set_bindings(self, [*self.BINDINGS, *bindings(overrides)])
 
 
 class ChatWindow(App[None], inherit_bindings=False):

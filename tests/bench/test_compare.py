@@ -32,7 +32,8 @@ def run(
     number: int, title: str, name: str, tokens: int, seconds: float, parting: bool = False
 ) -> ComparedReply:
     drafted = 0 if name == "off" else tokens
-    reply = replace(ONE, token_ids=(1,) * tokens, decode_seconds=seconds, passes=tokens, drafted=drafted)
+    reply = replace(ONE, token_ids=(1,) * tokens, kept=tokens, decode_seconds=seconds)
+    reply = replace(reply, passes=tokens, drafted=drafted)
     reply = replace(reply, by_proposer={name: Tally(tokens, drafted)})
     divergence = Divergence(3, "a", "b", 0.5) if parting else None
     return ComparedReply(number, title, Compared(0, name, reply, divergence, None))

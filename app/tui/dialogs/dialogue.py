@@ -40,7 +40,9 @@ class Dialogue(ModalScreen[Result]):
         """Something of what it awaits has come, or the reason why it has not."""
 
     def say(self, sentence: str, problem: bool = False) -> None:
-        """Show a sentence, which may be anybody's, in the line for it (#said)."""
+        """Show a sentence, which may be anybody's, in the line for it (#said), unless that has closed."""
+        if not self.stands:
+            return
         said = self.query_one("#said", Static)
         said.set_class(problem, "-problem")
         said.update(one_line(sentence))

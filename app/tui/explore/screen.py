@@ -21,6 +21,7 @@ from app.tui.explore.fields import LabelledField, NameField, Slider
 from app.tui.explore.scenarios import LONGEST, Curve, Situation, measured_curve, start_from
 from app.tui.explore.simulation import ENOUGH, Simulation
 from app.tui.explore.words import SPEEDUP, TOKENS, arithmetic, sentence, speedup_line, tokens_line, width_note
+from app.tui.textual_private import rename_binding
 from app.tui.theme import grey
 
 # Steps a second of the rounds that run. Once a step plays more rounds than an eye can follow, figures are
@@ -70,7 +71,7 @@ class ExploreScreen(Dialogue[None]):
         first = (*measured_curve(measured, name), *curves)
         self._start = start_from(alpha, k, draft_cost, first, proposer, name)
         self._now = self._start.situation
-        self._bindings.key_to_bindings["m"] = [Binding("m", "given", name.removesuffix(" here"))]
+        rename_binding(self, "m", name.removesuffix(" here"))
         self._runs = running
         self._seed = self._steps = 0
         self._simulation = Simulation(self._now.alpha, self._now.k, self._seed)

@@ -164,6 +164,8 @@ class SessionsScreen(Picker[FoundSession, str | None]):
             except SpecchatError as error:
                 self.say(str(error), problem=True)
             rows = await self._answer(asked) or []
+            if not self.stands:
+                return
             newest = then is self._then
             if newest:
                 self._then = None
