@@ -32,6 +32,7 @@ from app.chat.store import Store
 from app.config.values import LoadSettings, SamplingSettings, Settings
 from app.process.client import EngineClient
 from app.process.commands import SetDraft, SetProposer
+from app.process.events import Crashed, Event
 from app.session import state
 from app.tui.app import SpecchatApp
 from app.tui.options import ChatOptions
@@ -69,6 +70,8 @@ class Walk(RuleBasedStateMachine):
         )
         chosen = Settings(model=target, sampling=SamplingSettings(max_tokens=12))
         self.app = SpecchatApp(ChatOptions(chosen, None, (), (), home / "settings.toml", home), self.client)
+        self.deaths: list[Crashed] = []
+        self.app.chat.handle = self.noting_deaths(self.app.chat.handle)  # type: ignore[assignment, method-assign]
         self.file = home / "sessions.db"
         self.stored: dict[str | None, str] = {}
         # The chats that were on the screen since the stored ones were looked at.
@@ -80,6 +83,13 @@ class Walk(RuleBasedStateMachine):
         )
         self.living = self.loop.create_task(self.live())
         self.run(self.until(lambda: self.client.process_id is not None, "it does not start"))
+
+    def noting_deaths(self, handle: Callable[[Event], None]) -> Callable[[Event], None]:
+        def noted(event: Event) -> None:
+            self.deaths += [event] if isinstance(event, Crashed) else []
+            handle(event)
+
+        return noted
 
     async def live(self) -> None:
         """The app, and in the same task all that is done to it between two steps of the loop."""
@@ -107,7 +117,11 @@ class Walk(RuleBasedStateMachine):
             if condition():
                 return
             await asyncio.sleep(0.01)
-        raise AssertionError(f"locked: {what}, {self.app.chat.state}, {self.app.screen}")
+        chat = self.app.chat
+        raise AssertionError(
+            f"locked: {what}, {chat.state}, {self.app.screen}, draft {self.app.prompt.draft}, queued "
+            f"{chat.queued}, last {chat.conversation.last}, deaths {self.deaths}"
+        )
 
     async def settle(self) -> None:
         for _ in range(2):
@@ -242,6 +256,11 @@ class Walk(RuleBasedStateMachine):
         assert self.app.screen is self.app.chat_screen, self.app.screen
         self.app.prompt.focus_editor()
         await self.settle()
+
+    @invariant()
+    def an_engine_dies_by_nothing_but_this_walk(self) -> None:
+        """Else: a fault in the engine's process, which its restart would hide."""
+        assert [death for death in self.deaths if "SIGKILL" not in death.reason] == []
 
     @invariant()
     def a_state_waits_only_for_what_will_end(self) -> None:
