@@ -30,8 +30,9 @@ class Load:
 class Generate:
     """Answer a conversation whose last message is the person's. Answered by Done, or by TooLong.
 
-    max_tokens None: as far as the context reaches. begun: ids of a reply that is to be continued. k None: the
-    controller chooses. shorten: leave out as few of the oldest exchanges as make it fit, see Shortened.
+    max_tokens None: as far as the context reaches. begun, begun_text: ids and text of a reply that is to be
+    continued. k None: the controller chooses. shorten: leave out as few of the oldest exchanges as make it
+    fit, see Shortened.
     """
 
     identity: int
@@ -42,6 +43,7 @@ class Generate:
     k: int | None = None
     max_tokens: int | None = None
     begun: tuple[int, ...] = ()
+    begun_text: str = ""
     shorten: bool = False
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from app.engine.events import Pass
+from app.llama.model import Model
 from app.llama.text import TextStream
 from app.process.events import Step
 
@@ -26,8 +27,19 @@ class Pieces:
         )
 
 
-def begun_whole(tokens: Sequence[int], piece: Callable[[int], bytes]) -> tuple[int, ...]:
-    """`tokens` up to the last one that ends with a whole character, so that a reply can go on from there."""
+def begun_tokens(tokens: Sequence[int], text: str, model: Model) -> tuple[int, ...]:
+    """The tokens of a reply that was begun, up to the last one that ends with a whole character, so that it
+    can be continued. Another model may have made it, whose ids mean something else here, or nothing at all:
+    then the tokens are those of its text.
+    """
+    known = all(0 <= token < model.vocabulary.size for token in tokens)
+    whole = _whole(tokens, model.piece) if known else ()
+    stream = TextStream()
+    said = "".join(stream.feed(model.piece(token)) for token in whole)
+    return whole if known and said == text else tuple(model.tokenise(text, special=False))
+
+
+def _whole(tokens: Sequence[int], piece: Callable[[int], bytes]) -> tuple[int, ...]:
     stream = TextStream()
     whole = 0
     for count, token in enumerate(tokens, start=1):

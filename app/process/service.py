@@ -52,7 +52,7 @@ from app.process.events import (
     TooLong,
 )
 from app.process.loaded import LoadedModel
-from app.process.pieces import Pieces, begun_whole
+from app.process.pieces import Pieces, begun_tokens
 from app.process.search import find_drafts, find_models
 
 # Seconds between batches of passes: each wakes the screen, which shares the CPU with the model.
@@ -173,7 +173,7 @@ class Service:
         if isinstance(switched, Asked) or switched.problem:
             # The reply is worth more than its speed.
             self._deliver(switched)
-        begun = begun_whole(command.begun, target.piece)
+        begun = begun_tokens(command.begun, command.begun_text, target)
         engine = loaded.engine
         room = engine.target.capacity
         messages: Sequence[Message] = command.messages

@@ -136,6 +136,7 @@ class Chat(EngineControl):
             k=self.speculation.k,
             max_tokens=generation.max_tokens,
             begun=begun.token_ids if begun else (),
+            begun_text=begun.text if begun else "",
             shorten=shorten,
         )
         self._enter(Replying(self._commands.send(command), StreamingReply(begun)))

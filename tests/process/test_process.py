@@ -77,8 +77,10 @@ def test_proposer_and_k_change_in_mid_reply(tiny_path: Path) -> None:
 
 def test_a_reply_is_continued_where_it_was_cut(tiny_path: Path) -> None:
     with serving(tiny_path) as session:
-        _, whole = session.reply(generate(1, proposer="off", max_tokens=24))
-        _, rest = session.reply(generate(2, proposer="off", begun=whole.finished.token_ids[:9]))
+        events, whole = session.reply(generate(1, proposer="off", max_tokens=24))
+        pieces = [piece for event in events for step in event.steps for piece in step.pieces]
+        begun = {"begun": whole.finished.token_ids[:9], "begun_text": "".join(pieces[:9])}
+        _, rest = session.reply(generate(2, proposer="off", **begun))
     expected = whole.finished.token_ids
     # What ended in mid character is generated again.
     assert any(expected[at:] == rest.finished.token_ids[: 24 - at] for at in range(4, 10))

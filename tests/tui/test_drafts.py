@@ -59,6 +59,22 @@ def test_it_opens_before_the_files_are_known() -> None:
     run(body)
 
 
+def test_page_keys_wait_for_the_list() -> None:
+    """Else: F7 and a page key in one burst end the app, as the list has no lines yet."""
+
+    async def body(app: Host, pilot: Pilot[None]) -> None:
+        app.picker.take(Drafts(ALL))
+        app.picker.options.display = False
+        await pilot.pause()
+        app.picker.options.clear_options()
+        app.picker.options.add_options(["one", "two"])
+        app.picker.options.highlighted = 0
+        for how in ("page_down", "page_up"):
+            app.picker.action_move(how)
+
+    run(body)
+
+
 def test_enter_loads_one_that_fits() -> None:
     """Else: the draft that was picked is not the one that guesses."""
 

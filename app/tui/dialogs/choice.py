@@ -18,6 +18,7 @@ from textual.widgets import Footer, OptionList, Static
 from app.text import clean, one_line
 from app.tui.dialogs.dialogue import Dialogue
 from app.tui.dialogs.lines import QUIET
+from app.tui.dialogs.option_list import PagedList
 
 # Columns of a description, so that its lines stand under its label.
 _DESCRIPTION = 58
@@ -59,7 +60,7 @@ class ChoiceScreen(Dialogue[Alternative | None]):
         with VerticalScroll(id="dialog", can_focus=False) as dialog:
             dialog.border_title = Content(self.title) if self.title else None
             yield Static(self._question, id="question", markup=False)
-            yield OptionList(*(_prompt(at, each) for at, each in enumerate(self._alternatives, start=1)))
+            yield PagedList(*(_prompt(at, each) for at, each in enumerate(self._alternatives, start=1)))
             if self._details:
                 yield Static("▸ details", id="fold", markup=False)
                 with VerticalScroll(id="details"):

@@ -16,6 +16,7 @@ from textual.widgets import Footer, Input, OptionList, Static
 from textual.widgets.option_list import Option
 
 from app.tui.dialogs.dialogue import Dialogue, Result
+from app.tui.dialogs.option_list import PagedList
 
 Item = TypeVar("Item")
 
@@ -37,7 +38,7 @@ class Picker(Dialogue[Result], Generic[Item, Result]):
         title: str,
         placeholder: str,
         line: type[Input] = Input,
-        options: type[OptionList] = OptionList,
+        options: type[PagedList] = PagedList,
     ) -> None:
         super().__init__()
         self._heading = title

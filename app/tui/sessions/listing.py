@@ -11,11 +11,11 @@ from typing import ClassVar
 from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.events import Click
-from textual.widgets import OptionList
 
 from app.chat.store import Summary
 from app.chat.store_search import places
 from app.tui.dialogs.lines import QUIET, LazyLines, fit
+from app.tui.dialogs.option_list import PagedList
 
 _GAP = "  "
 _MARK, _ASKED, _CHANGED = 2, 5, 11
@@ -31,7 +31,7 @@ class FoundSession:
     line: str = ""
 
 
-class SessionList(OptionList):
+class SessionList(PagedList):
     """Sessions with the keys for them. One click moves to a session, two open it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [

@@ -17,6 +17,7 @@ from textual.widgets.option_list import Option
 
 from app.tui.actions import ACTIONS, BY_NAME, Action
 from app.tui.dialogs.dialogue import Dialogue
+from app.tui.dialogs.option_list import PagedList
 from app.tui.keys import check_keys, key_problem, keys_in_force, shown_key, shown_keys
 
 _KEYS_WIDTH = 16
@@ -47,7 +48,7 @@ class KeyWanted(Dialogue[str | None], inherit_bindings=False):
         self.dismiss(None if event.key == "escape" else event.key)
 
 
-class KeyList(OptionList):
+class KeyList(PagedList):
     """Every action with its keys. Enter asks for another key, Delete goes back to the default."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
