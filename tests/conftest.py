@@ -22,7 +22,7 @@ from tests.tiny import write_tiny
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--steps", type=int, default=0, help="how far the chat's random walk goes")
+    parser.addoption("--steps", type=int, default=200, help="how far the chat's random walk goes")
 
 
 def pytest_xdist_auto_num_workers() -> int:

@@ -315,8 +315,6 @@ class Walk(RuleBasedStateMachine):
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_walk(part: int, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> None:
-    if not request.config.getoption("--steps"):
-        pytest.skip("still finds a rare fault: give --steps N to walk")
     folder = tmp_path_factory.mktemp("models")
     Walk.models = (
         write_tiny(folder / "one.gguf", end_scale=0.0),
