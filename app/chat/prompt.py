@@ -13,7 +13,7 @@ it.
 import re
 import secrets
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from typing import Protocol
@@ -40,6 +40,9 @@ class Tokeniser(Protocol):
 
     def tokenise(self, text: str, special: bool) -> list[int]:
         """Ids of `text`, without BOS; control tokens that it spells are parsed only if `special`."""
+
+    def has_tokens(self, tokens: Iterable[int]) -> bool:
+        """Whether all of these are ids of this vocabulary."""
 
     def detokenise(self, tokens: Sequence[int]) -> bytes:
         """The bytes of `tokens` one after the other, control tokens as their texts."""
@@ -108,8 +111,9 @@ def _spelling(special_texts: frozenset[str]) -> re.Pattern[str] | None:
 
 
 def _is_as_generated(message: Message, tokeniser: Tokeniser) -> bool:
-    """Whether the ids still say what the message says (it may have been edited, or cut at a stop string)."""
-    if message.role != "assistant" or not message.token_ids:
+    """Whether the ids say here what the message says: it may have been edited, cut at a stop string, or made
+    by a model of another vocabulary."""
+    if message.role != "assistant" or not message.token_ids or not tokeniser.has_tokens(message.token_ids):
         return False
     generated = tokeniser.detokenise(message.token_ids).decode("utf-8", "replace")
     return clean(generated).strip() == clean(message.content).strip()

@@ -6,7 +6,7 @@ import ctypes
 import os
 import re
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -182,8 +182,13 @@ class Model(NativeOwner):
                 return list(tokens[:count])
             room = -count
 
+    def has_tokens(self, tokens: Iterable[int]) -> bool:
+        """Whether all of these are ids of this vocabulary: asked for the text of any other, llama.cpp ends the
+        process."""
+        return all(0 <= token < self.vocabulary.size for token in tokens)
+
     def piece(self, token: int, special: bool = False) -> bytes:
-        """The bytes of a token; b"" for control tokens unless `special`."""
+        """The bytes of a token of this vocabulary; b"" for control tokens unless `special`."""
         key = (token, special)
         piece = self._pieces.get(key)
         if piece is None:

@@ -32,7 +32,7 @@ def begun_tokens(tokens: Sequence[int], text: str, model: Model) -> tuple[int, .
     can be continued. Another model may have made it, whose ids mean something else here, or nothing at all:
     then the tokens are those of its text.
     """
-    known = all(0 <= token < model.vocabulary.size for token in tokens)
+    known = model.has_tokens(tokens)
     whole = _whole(tokens, model.piece) if known else ()
     stream = TextStream()
     said = "".join(stream.feed(model.piece(token)) for token in whole)

@@ -3,7 +3,8 @@
 import importlib.util
 import re
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -72,6 +73,9 @@ class Letters:
                 tokens += map(ord, self._space + part)
         return tokens
 
+    def has_tokens(self, tokens: Iterable[int]) -> bool:
+        return all(-1 - len(self._specials) < token < 0x110000 for token in tokens)
+
     def detokenise(self, tokens: Sequence[int]) -> bytes:
         return "".join(self._specials[-1 - t] if t < 0 else chr(t) for t in tokens).encode()
 
@@ -131,6 +135,16 @@ def test_an_edited_reply_is_tokenised_as_it_reads_now(bundled: Tokeniser) -> Non
     ids = odd_ids("Hello you.", bundled)
     edited = [Message("user", "Hi"), Message("assistant", "Goodbye.", ids), Message("user", "Hm")]
     assert encode(edited, CHATML, bundled) == bundled.tokenise(CHATML.render(edited), True)
+
+
+def test_a_reply_of_a_model_with_a_larger_vocabulary_is_tokenised_as_it_reads(bundled: Tokeniser) -> None:
+    """Else: whoever goes on with a smaller model ends the engine, which asks for the text of an id that is
+    not there."""
+    ids = (1_000_000, 5, 1_000_001)
+    for tokens in (ids, (-1,), tuple(range(5, 9))):
+        messages = [Message("user", "Hello"), Message("assistant", "Hi", tokens), Message("user", "Well?")]
+        plain = [replace(message, token_ids=()) for message in messages]
+        assert encode(messages, CHATML, bundled) == encode(plain, CHATML, bundled)
 
 
 def test_a_template_that_drops_thoughts_is_obeyed_and_other_replies_keep_their_ids(
