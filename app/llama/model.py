@@ -183,8 +183,7 @@ class Model(NativeOwner):
             room = -count
 
     def has_tokens(self, tokens: Iterable[int]) -> bool:
-        """Whether all of these are ids of this vocabulary: asked for the text of any other, llama.cpp ends the
-        process."""
+        """Whether all of these are ids of this vocabulary: asked about others, llama.cpp ends the process."""
         return all(0 <= token < self.vocabulary.size for token in tokens)
 
     def piece(self, token: int, special: bool = False) -> bytes:
