@@ -29,6 +29,10 @@ class Vocabulary(Protocol):
         """Tokens of a text. special: control tokens spelled out in it are recognised."""
 
 
+# What is put before a text where a vocabulary would put a space; few tokens join the first to what follows.
+_OPENINGS = ("\n", "|", "~")
+
+
 class TextVocabulary:
     """A vocabulary for plain text that continues other text."""
 
@@ -36,9 +40,9 @@ class TextVocabulary:
         self._vocabulary = vocabulary
         self.piece = vocabulary.piece
         self._controls: dict[bytes, int | None] = {}
-        # Some vocabularies put a space before every text. Put a line break there, and remove both later.
+        # Some vocabularies put a space before every text. Put something else there, and remove both later.
         adds_space = self.joined(vocabulary.tokenise("a", False)) != b"a"
-        self._break = vocabulary.tokenise("\n", False) if adds_space else []
+        self._openings = {text: vocabulary.tokenise(text, False) for text in _OPENINGS} if adds_space else {}
 
     def joined(self, tokens: Sequence[int]) -> bytes:
         """The bytes of tokens, joined; control tokens have none."""
@@ -48,10 +52,11 @@ class TextVocabulary:
         """Tokens of a text; whatever looks like a control token is text."""
         if not text:
             return []
-        if self._break:
-            tokens = self._vocabulary.tokenise("\n" + text, False)
-            if tokens[: len(self._break)] == self._break:
-                return tokens[len(self._break) :]
+        for opening, ids in self._openings.items():
+            tokens = self._vocabulary.tokenise(opening + text, False)
+            # Some token may join the opening to what follows it.
+            if tokens[: len(ids)] == ids:
+                return tokens[len(ids) :]
         return self._vocabulary.tokenise(text, False)
 
     def control(self, text: bytes) -> int | None:

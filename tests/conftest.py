@@ -25,6 +25,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--steps", type=int, default=200, help="how far the chat's random walk goes")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The random walk first: it takes longest, and one worker would be left with it at the end."""
+    items.sort(key=lambda item: "test_walk" not in item.nodeid)
+
+
 def pytest_xdist_auto_num_workers() -> int:
     """One more than there are cores: tests of the screen and of processes wait half of their time."""
     return (os.cpu_count() or 1) + 1

@@ -146,6 +146,7 @@ def sum_up(turns: Sequence[Mapping[str, Compared]]) -> dict[str, Compared]:
         total = replace(
             finished[0],
             token_ids=tuple(token for each in finished for token in each.token_ids),
+            kept=sum(each.kept for each in finished),
             passes=sum(each.passes for each in finished),
             drafted=sum(each.drafted for each in finished),
             accepted=sum(each.accepted for each in finished),

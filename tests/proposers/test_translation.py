@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from proposers.translation import TextVocabulary, Translation, continuation
@@ -134,6 +134,7 @@ def test_half_a_character_waits_for_its_rest() -> None:
 
 
 @given(histories(), vocabularies, st.lists(st.integers(0, 60), max_size=8))
+@example((Spaced([" "]), [258]), Spaced(["\n ", " "]), [1])
 def test_a_history_is_translated_as_it_grows_and_is_cut(
     history: tuple[Pieces, list[int]], own: Pieces, lengths: list[int]
 ) -> None:
