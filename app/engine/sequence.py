@@ -6,7 +6,7 @@ The engine runs the passes. A sequence supplies what the next pass must verify (
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -109,23 +109,19 @@ class Sequence:
     def begin_proposers(self, controller: Controller) -> Iterator[ProposerDropped]:
         """The prompt has been read: proposers begin, and models likely to be used read it too."""
         self._begun = self.proposers
-        for proposer in self.proposers:
-            try:
-                proposer.begin(self.history)
-                self._sync(proposer, controller)
-            except FAULTS as fault:
-                yield self.drop(ProposerFault.of(proposer, fault))
+        return self._start(lambda proposer: proposer.begin(self.history), controller)
 
     def resume(self, controller: Controller) -> tuple[ProposerDropped, ...]:
         """Continue between two passes, after another sequence may have used the proposers' models."""
-        dropped = []
+        return tuple(self._start(lambda proposer: proposer.resume(self.history), controller))
+
+    def _start(self, start: Callable[[Proposer], None], controller: Controller) -> Iterator[ProposerDropped]:
         for proposer in self.proposers:
             try:
-                proposer.resume(self.history)
+                start(proposer)
                 self._sync(proposer, controller)
             except FAULTS as fault:
-                dropped.append(self.drop(ProposerFault.of(proposer, fault)))
-        return tuple(dropped)
+                yield self.drop(ProposerFault.of(proposer, fault))
 
     def draft(self, controller: Controller, limit: int) -> DraftedPass:
         """What the next pass must verify: at most `limit` drafted tokens."""

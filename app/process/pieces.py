@@ -32,18 +32,13 @@ def begun_tokens(tokens: Sequence[int], text: str, model: Model) -> tuple[int, .
     can be continued. Another model may have made it, whose ids mean something else here, or nothing at all:
     then the tokens are those of its text.
     """
-    known = model.has_tokens(tokens)
-    whole = _whole(tokens, model.piece) if known else ()
-    stream = TextStream()
-    said = "".join(stream.feed(model.piece(token)) for token in whole)
-    return whole if known and said == text else tuple(model.tokenise(text, special=False))
-
-
-def _whole(tokens: Sequence[int], piece: Callable[[int], bytes]) -> tuple[int, ...]:
-    stream = TextStream()
-    whole = 0
-    for count, token in enumerate(tokens, start=1):
-        stream.feed(piece(token))
-        if not stream.unfinished:
-            whole = count
-    return tuple(tokens[:whole])
+    if model.has_tokens(tokens):
+        stream = TextStream()
+        said, whole = "", 0
+        for count, token in enumerate(tokens, start=1):
+            said += stream.feed(model.piece(token))
+            if not stream.unfinished:
+                whole = count
+        if said == text:
+            return tuple(tokens[:whole])
+    return tuple(model.tokenise(text, special=False))
